@@ -1,0 +1,122 @@
+"""Nodes: immutable values of the expression graph, one for each version of a base.
+
+in: offarray/_record.py makes them; out: fusion/plan.py cuts the pending ones into steps.
+
+A node's value is a dense array of `shape`, C-contiguous when in memory.  Nodes refer to nodes and, once ready,
+to their buffer; nothing refers back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy
+
+from ..runtime.buffer import Buffer
+
+Shape = tuple[int, ...]
+
+# Kinds of node.  MAP: `op` names a NumPy ufunc, "cast" or "select", sources broadcast-free (shape equal or ()).
+# READ: src[0] seen through a View.  FOLD: arg = (monoid, axes, keep).  CONST: arg = numpy scalar.
+# IOTA: arg = axis; the index along it, as int64.  GATHER: src = (table, index...), arg = Gather.
+# UPDATE: src = (old version, value[, mask]); arg = View of the old version's memory that `value` overwrites.
+# LEAF: born ready (adopted or host-made memory).
+LEAF, CONST, IOTA, MAP, READ, FOLD, GATHER, UPDATE = range(8)
+KINDS = ("leaf", "const", "iota", "map", "read", "fold", "gather", "update")
+
+PENDING, RUNNING, READY, FAILED, CONSUMED = range(5)
+
+_serial = itertools.count()
+
+
+class Node:
+    """One value.
+
+    Attributes
+    ----------
+    kind, op, dtype, shape, src, arg
+        What it is; `dtype` is a `numpy.dtype`, `src` a tuple of nodes.
+    fault : int
+        Fault bits that NumPy would warn of (captured errstate), 0 for none.
+    site : tuple or None
+        (code object, instruction offset) of the user's line that recorded it.
+    buffer : Buffer or None
+        Memory, once ready.
+    state : int
+        PENDING, RUNNING, READY, FAILED or CONSUMED (its buffer was given to a later version).
+    demanded : int
+        How often the node was computed inside another node's kernel without being stored.
+    error : BaseException or None
+        Why it failed.
+    """
+
+    __slots__ = (
+        "kind", "op", "dtype", "shape", "src", "arg", "fault", "site", "buffer", "state", "demanded", "error", "serial",
+        "facts",
+    )  # fmt: skip
+
+    def __init__(
+        self, kind: int, op: str, dtype: numpy.dtype[Any], shape: Shape, src: tuple[Node, ...] = (), arg: Any = None,
+        fault: int = 0, site: Any = None,
+    ) -> None:  # fmt: skip
+        self.kind = kind
+        self.op = op
+        self.dtype = dtype
+        self.shape = shape
+        self.src = src
+        self.arg = arg
+        self.fault = fault
+        self.site = site
+        self.buffer: Buffer | None = None
+        self.state = PENDING
+        self.demanded = 0
+        self.error: BaseException | None = None
+        self.serial = next(_serial)
+        self.facts: Any = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value in memory."""
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        name = self.op or KINDS[self.kind]
+        return f"<{name} {self.dtype} {self.shape} {('pending', 'running', 'ready', 'failed', 'consumed')[self.state]}>"
+
+
+def leaf(buffer: Buffer, dtype: numpy.dtype[Any], shape: Shape) -> Node:
+    """A node born ready, on `buffer`."""
+    node = Node(LEAF, "", dtype, shape)
+    node.buffer = buffer
+    node.state = READY
+    return node
+
+
+class Base:
+    """Owner of memory that handles look at: names the current version.
+
+    Attributes
+    ----------
+    node : Node
+        The current version.
+    borrows : list
+        Sites of the live read-only borrows; while any lives, writing raises BorrowError.
+    moved : tuple or None
+        Site of the `move` that took the value away; later use raises MovedError.
+    """
+
+    __slots__ = ("node", "borrows", "moved", "__weakref__")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.borrows: list[Any] | None = None
+        self.moved: Any = None
