@@ -1,0 +1,164 @@
+"""Buffers: who owns host memory, and whether anybody outside can see it.
+
+Nodes and executing programs refer to buffers; a buffer refers to neither.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy
+from numpy.lib.array_utils import byte_bounds
+
+from . import pool
+
+Array = numpy.ndarray[Any, Any]
+DType = numpy.dtype[Any]
+
+
+class _Memory:
+    """Memory for `numpy.asarray` to look at; keeps `owner` alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, owner: Any, interface: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+class Export:
+    """Alive as long as an array that was handed out, or a view or memoryview of one, is."""
+
+    __slots__ = ("buffer", "__weakref__")
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+
+class Buffer:
+    """Host memory of one value.
+
+    Attributes
+    ----------
+    array : numpy.ndarray
+        The owner: 1-d uint8 (and perhaps longer than `nbytes`) for memory of our own, any array when adopted.
+    address, nbytes : int
+        Where the memory starts, at its lowest address, and its extent.
+    foreign : bool
+        Somebody else's memory backs it.
+    """
+
+    __slots__ = ("array", "address", "nbytes", "foreign", "_export", "_raw", "_pooled", "__weakref__")
+
+    def __init__(self, array: Array, address: int, nbytes: int, foreign: bool, pooled: bool) -> None:
+        self._pooled = pooled
+        self.array = array
+        self.address = address
+        self.nbytes = nbytes
+        self.foreign = foreign
+        self._export: weakref.ref[Export] | None = None
+        self._raw: Array | None = None
+
+    def __del__(self) -> None:
+        if self._pooled:
+            self._raw = None
+            pool.give(self)
+        elif not self.foreign:
+            pool.account(-self.nbytes)
+
+    def __repr__(self) -> str:
+        return f"<Buffer {self.nbytes} bytes at {self.address:#x}{' shared' if self.shared else ''}>"
+
+    @property
+    def shared(self) -> bool:
+        """Whether memory outside our control backs it or looks at it: then its address and value are public."""
+        return self.foreign or (self._export is not None and self._export() is not None)
+
+    @property
+    def writeable(self) -> bool:
+        """Whether the memory may be written at all."""
+        return self._pooled or bool(self.array.flags.writeable)
+
+    @property
+    def raw(self) -> Array:
+        """The memory as 1-d uint8, from `address` on."""
+        if self._pooled:
+            return self.array
+        if self._raw is None:
+            self._raw = self._bytes(self.array)
+        return self._raw
+
+    def _bytes(self, owner: Any) -> Array:
+        """1-d uint8 over the whole extent, with `owner` kept alive by it."""
+        data = (self.address, not self.writeable)
+        return numpy.asarray(_Memory(owner, {"data": data, "shape": (self.nbytes,), "typestr": "|u1", "version": 3}))
+
+    def view(
+        self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None
+    ) -> Array:
+        """An array of our own on this memory, which `shared` does not count; `offset` is from `address`.
+
+        Without `strides` the elements lie in C order.
+        """
+        if dtype.hasobject and dtype.kind != "T":
+            return self._references(self.array, dtype, shape, offset, strides)
+        return numpy.ndarray(shape, dtype, self.raw, offset, strides)
+
+    def export(
+        self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None,
+        writeable: bool = True,
+    ) -> Array:  # fmt: skip
+        """An array to hand out: while it, or anything made from it without a copy, lives, the buffer is shared."""
+        if self.foreign:
+            array = self.view(dtype, shape, offset, strides)
+        else:
+            token = self._export() if self._export is not None else None
+            if token is None:
+                token = Export(self)
+                self._export = weakref.ref(token)
+            if dtype.hasobject and dtype.kind != "T":
+                array = self._references(token, dtype, shape, offset, strides)
+            else:
+                array = numpy.ndarray(shape, dtype, self._bytes(token), offset, strides)
+        if not writeable:
+            array.flags.writeable = False
+        return array
+
+    def _references(
+        self, owner: Any, dtype: DType, shape: tuple[int, ...], offset: int, strides: tuple[int, ...] | None
+    ) -> Array:
+        """An array of a type that holds Python references, which NumPy does not make from plain bytes."""
+        interface = {
+            "data": (self.address + offset, not self.writeable), "shape": tuple(shape), "strides": strides,
+            "typestr": dtype.str, "descr": dtype.descr, "version": 3,
+        }  # fmt: skip
+        array = numpy.asarray(_Memory(owner, interface))
+        if array.dtype != dtype:
+            array.dtype = dtype  # type: ignore[misc]
+        return array
+
+
+def allocate(nbytes: int, zero: bool = False) -> Buffer:
+    """Private memory of `nbytes`, 64-byte aligned.
+
+    Raises
+    ------
+    MemoryLimitError
+        When the setting `memory_limit` would be passed.
+    """
+    block, address = pool.take(nbytes, zero)
+    return Buffer(block, address, nbytes, False, True)
+
+
+def adopt(array: Array, foreign: bool) -> Buffer:
+    """The memory of `array`, whatever its layout: `foreign` if anybody else may look at it or write it."""
+    if array.flags.c_contiguous:
+        low: int = array.__array_interface__["data"][0]
+        nbytes = array.nbytes
+    else:
+        low, high = byte_bounds(array)
+        nbytes = high - low if array.size else 0
+    if not foreign:
+        pool.account(nbytes)
+    return Buffer(array, low, nbytes, foreign, False)

@@ -1,0 +1,167 @@
+"""Object code on disk: private to the user, verified before it is loaded, bounded in size.
+
+A file holds a header (magic, SHA-256 of key and content) and the content.  Nothing here ever stops a program: without a
+folder that can be trusted and written, kernels are simply built anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+
+from . import trace
+from .config import settings
+
+MAGIC = b"offarray code 1\n"  # changes with the format of the file
+_HEADER = len(MAGIC) + 32
+
+_total: dict[str, int] = {}  # folder -> bytes in it, as far as this process knows
+_told: set[str] = set()
+
+
+def folder() -> str | None:
+    """Where code is kept: the setting, or offarray under the user's cache folder; None if there is no home."""
+    if settings.cache_dir:
+        return os.path.abspath(os.path.expanduser(settings.cache_dir))
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "offarray") if os.path.isabs(base) else None
+
+
+def _tell(place: str, reason: str) -> None:
+    """Say once for each place why it is not used."""
+    if place not in _told:
+        _told.add(place)
+        trace.log(1, f"code cache: {place} is not used: {reason}")
+
+
+def _mine(status: os.stat_result) -> bool:
+    """Whether nobody else may have written what `status` describes."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _trusted(place: str, create: bool) -> bool:
+    try:
+        if create:
+            os.makedirs(place, mode=0o700, exist_ok=True)
+        status = os.stat(place)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        _tell(place, str(error))
+        return False
+    if not stat.S_ISDIR(status.st_mode) or not _mine(status):
+        _tell(place, "not a folder that only its user can write")
+        return False
+    return True
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:40] + ".o"
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + data).digest()
+
+
+def load(key: str) -> bytes | None:
+    """The content stored under `key`, or None; a hit counts as a use."""
+    place = folder() if settings.cache else None
+    if place is None or not _trusted(place, create=False):
+        return None
+    path = os.path.join(place, _name(key))
+    try:
+        with open(path, "rb") as file:
+            if not _mine(os.fstat(file.fileno())):
+                _tell(path, "others can write it")
+                return None
+            whole = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _tell(path, str(error))
+        return None
+    data = whole[_HEADER:]
+    if whole[: len(MAGIC)] != MAGIC or whole[len(MAGIC) : _HEADER] != _digest(key, data):
+        _tell(path, "damaged, or of another version")
+        return None
+    try:
+        os.utime(path)
+    except OSError:
+        pass  # a read-only cache still serves; it only forgets the order of use
+    trace.count("cache_hits")
+    return data
+
+
+def store(key: str, data: bytes) -> None:
+    """Keep `data` under `key`, all of it or nothing, and remove what was used longest ago beyond the limit."""
+    size = _HEADER + len(data)
+    place = folder() if settings.cache else None
+    if place is None or size > settings.cache_size or not _trusted(place, create=True):
+        return
+    path = os.path.join(place, _name(key))
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=place)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(MAGIC + _digest(key, data) + data)
+        os.replace(temporary, path)
+    except OSError as error:
+        _tell(place, str(error))
+        if temporary is not None:
+            _remove(temporary)
+        return
+    if place not in _total:
+        _total[place] = sum(size for _, size, _ in _entries(place))
+    else:
+        _total[place] += size
+    if _total[place] > settings.cache_size:
+        _shrink(place)
+
+
+def _entries(place: str) -> list[tuple[int, int, str]]:
+    """(time of last use, size, path) of every file of the cache."""
+    found = []
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name.endswith((".o", ".tmp")):
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # another process removed it
+                found.append((status.st_mtime_ns, status.st_size, entry.path))
+    return found
+
+
+def _shrink(place: str) -> None:
+    """Remove the files used longest ago until a tenth of the limit is free, so that this is rarely needed."""
+    entries = sorted(_entries(place))
+    total = sum(size for _, size, _ in entries)
+    goal = settings.cache_size - settings.cache_size // 10
+    for _, size, path in entries[:-1]:  # the newest was stored just now
+        if total <= goal:
+            break
+        _remove(path)
+        total -= size
+    _total[place] = total
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # gone already, or not ours to remove
+
+
+def clear() -> None:
+    """Remove every stored kernel."""
+    place = folder()
+    if place is not None and _trusted(place, create=False):
+        for _, _, path in _entries(place):
+            _remove(path)
+        _total.pop(place, None)
