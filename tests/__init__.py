@@ -1,0 +1,1 @@
+"""Tests: the oracle is real NumPy everywhere."""
