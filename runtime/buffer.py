@@ -94,6 +94,11 @@ class Buffer:
         data = (self.address, not self.writeable)
         return numpy.asarray(_Memory(owner, {"data": data, "shape": (self.nbytes,), "typestr": "|u1", "version": 3}))
 
+    def poison(self, byte: int) -> None:
+        """Overwrite memory of our own, so that whoever reads it later is found out."""
+        if self._pooled:
+            self.array.fill(byte)
+
     def view(
         self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None
     ) -> Array:

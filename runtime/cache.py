@@ -116,10 +116,7 @@ def store(key: str, data: bytes) -> None:
         if temporary is not None:
             _remove(temporary)
         return
-    if place not in _total:
-        _total[place] = sum(size for _, size, _ in _entries(place))
-    else:
-        _total[place] += size
+    _total[place] = _total[place] + size if place in _total else sum(entry[1] for entry in _entries(place))
     if _total[place] > settings.cache_size:
         _shrink(place)
 
@@ -127,14 +124,16 @@ def store(key: str, data: bytes) -> None:
 def _entries(place: str) -> list[tuple[int, int, str]]:
     """(time of last use, size, path) of every file of the cache."""
     found = []
-    with os.scandir(place) as entries:
-        for entry in entries:
-            if entry.name.endswith((".o", ".tmp")):
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue  # another process removed it
-                found.append((status.st_mtime_ns, status.st_size, entry.path))
+    try:
+        names = [name for name in os.listdir(place) if name.endswith((".o", ".tmp"))]
+    except OSError:
+        return []
+    for path in (os.path.join(place, name) for name in names):
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue  # another process removed it
+        found.append((status.st_mtime_ns, status.st_size, path))
     return found
 
 

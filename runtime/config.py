@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import operator
 import os
+import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -79,11 +80,8 @@ class Setting(NamedTuple):
 
 
 def _describe(field: dataclasses.Field[Any]) -> Setting:
-    meta = field.metadata
-    return Setting(
-        field.name, "OFFARRAY_" + field.name.upper(), str(field.type), field.default, meta["help"], meta["choices"],
-        meta["low"], meta["high"], meta["unit"],
-    )  # fmt: skip
+    default: Any = field.default
+    return Setting(field.name, "OFFARRAY_" + field.name.upper(), str(field.type), default, **field.metadata)
 
 
 REGISTRY: dict[str, Setting] = {f.name: _describe(f) for f in dataclasses.fields(Settings)}
@@ -131,9 +129,9 @@ def parse(name: str, value: Any, source: str = "") -> bool | int | str:
         number = _number(setting, value)
         if number is not None and number >= setting.low and (setting.high is None or number <= setting.high):
             result = number
-    elif isinstance(value, (str, os.PathLike)) and (not setting.choices or value in setting.choices):
-        result = os.fspath(value)
-    if result is None or isinstance(result, bytes):
+    elif isinstance(value, (str, pathlib.PurePath)) and (not setting.choices or value in setting.choices):
+        result = str(value)
+    if result is None:
         raise ValueError(f"{source or name} must be {_expected(setting)}, not {value!r}")
     return result
 

@@ -23,7 +23,7 @@ ALIGN = 64
 CALLOC = 1 << 18  # from here on zeroed memory is the system's fresh pages, never a used block
 
 _lock = threading.RLock()  # re-entrant: a buffer may be finalised by a collection inside this file
-_free: dict[int, list[tuple[Block, int]]] = {}  # capacity -> blocks with their addresses; the class used last stands last
+_free: dict[int, list[tuple[Block, int]]] = {}  # capacity -> (block, address); the class used last stands last
 _held = 0  # bytes in _free
 _live = 0  # bytes of buffers in use
 

@@ -1,0 +1,263 @@
+"""Programs: what one evaluation does, as a list of instructions over numbered buffers, and how they are executed."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from . import threads, trace
+from .buffer import Buffer, allocate
+from .config import settings
+from .errors import CheckError
+from .target import Compiled
+
+Shape = tuple[int, ...]
+
+POISON = 0xFD  # what `check` writes over memory that must not be read any more, or not yet
+
+
+class Alloc(NamedTuple):
+    """Put a new buffer of `nbytes` into `slot`."""
+
+    slot: int
+    nbytes: int
+
+
+class Launch(NamedTuple):
+    """Run a kernel."""
+
+    compiled: Compiled
+    pointers: tuple[tuple[int, int], ...]  # (slot, byte offset) of each pointer argument
+    words: tuple[int | float, ...]  # what follows the pointers, up to the fault pointer
+    extents: tuple[int, ...]
+    access: tuple[str, ...]  # "r", "w" or "rw" for each pointer
+    spans: tuple[tuple[int, int], ...]  # bytes that each pointer may touch, from the pointer on; () if not known
+    faults: int  # number of values that report faults
+    nbytes: int  # array bytes that the kernel reads and writes
+
+
+class Copy(NamedTuple):
+    """Copy an array from one slot's buffer to another's."""
+
+    source: int
+    target: int
+    dtype: numpy.dtype[Any]
+    shape: Shape
+    source_offset: int
+    source_strides: Shape
+    target_offset: int
+    target_strides: Shape
+
+
+class Host(NamedTuple):
+    """Call `fn(*buffers of reads, *buffers of writes)`.
+
+    A slot of `writes` that has no buffer yet is passed as None; `fn` then gives back the buffers of all of `writes`
+    (a single one bare).  If it gives back None, it has written in place.
+    """
+
+    fn: Callable[..., Any]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    counter: str = "host_bytes"  # where the bytes of its buffers are counted
+
+
+class Free(NamedTuple):
+    """Let go of the buffer in `slot`."""
+
+    slot: int
+
+
+Instruction = Alloc | Launch | Copy | Host | Free
+Slots = list[Buffer | None]
+
+
+class Program(NamedTuple):
+    """Instructions over `slots` buffers."""
+
+    slots: int
+    code: tuple[Instruction, ...]
+
+
+def execute(program: Program, bind: Slots) -> tuple[Slots, list[bytes]]:
+    """Run `program` on the buffers in `bind`.
+
+    Parameters
+    ----------
+    program : Program
+    bind : list
+        Buffers by slot, None where the program makes one.  The list is lengthened to the program's slots and changed in
+        place, so that a buffer freed here can really go.
+
+    Returns
+    -------
+    bind : list
+        The same list: the buffers by slot.
+    faults : list of bytes
+        For each launch, in order, one byte of fault bits for each value that reports them.
+    """
+    bind.extend([None] * (program.slots - len(bind)))
+    faults: list[bytes] = []
+    for instruction in program.code:
+        kind = type(instruction)
+        if kind is Launch:
+            faults.append(launch(instruction, bind))  # type: ignore[arg-type]
+        else:
+            _RUN[kind](instruction, bind)
+    return bind, faults
+
+
+def _buffer(slots: Slots, slot: int) -> Buffer:
+    found = slots[slot]
+    if found is None:
+        raise CheckError(f"the program uses slot {slot}, which holds no buffer")
+    return found
+
+
+def _alloc(step: Alloc, slots: Slots) -> None:
+    fresh = allocate(step.nbytes)
+    if settings.check:
+        fresh.raw.fill(POISON)
+    slots[step.slot] = fresh
+
+
+def _free(step: Free, slots: Slots) -> None:
+    gone = slots[step.slot]
+    slots[step.slot] = None
+    # Two references, `gone` and the call's argument, mean that nobody else holds it.
+    if settings.check and gone is not None and not gone.shared and sys.getrefcount(gone) <= 2:
+        gone.poison(POISON)
+
+
+def _copy(step: Copy, slots: Slots) -> None:
+    source = _buffer(slots, step.source).view(step.dtype, step.shape, step.source_offset, step.source_strides)
+    target = _buffer(slots, step.target).view(step.dtype, step.shape, step.target_offset, step.target_strides)
+    numpy.copyto(target, source)
+    trace.count("host_bytes", 2 * target.nbytes)
+
+
+def _host(step: Host, slots: Slots) -> None:
+    result = step.fn(*[_buffer(slots, slot) for slot in step.reads], *[slots[slot] for slot in step.writes])
+    if result is not None:
+        made = (result,) if isinstance(result, Buffer) else result
+        for slot, buffer in zip(step.writes, made, strict=True):
+            slots[slot] = buffer
+    trace.count(step.counter, sum(_buffer(slots, slot).nbytes for slot in (*step.reads, *step.writes)))
+
+
+_RUN: dict[type, Callable[[Any, Slots], None]] = {Alloc: _alloc, Free: _free, Copy: _copy, Host: _host}
+
+_MASK = (1 << 64) - 1
+_float_to_word = struct.Struct("d").pack
+_word = struct.Struct("Q").unpack
+
+
+def pack(words: Sequence[int | float]) -> array[int]:
+    """A row of 8-byte words: floats as f64, integers as their low 64 bits."""
+    try:
+        return array("Q", words)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        return array("Q", [_word(_float_to_word(w))[0] if isinstance(w, float) else int(w) & _MASK for w in words])
+
+
+def launch(step: Launch, slots: Slots) -> bytes:
+    """Run one kernel, and give its fault bytes."""
+    compiled, extents = step.compiled, step.extents
+    if settings.check:
+        verify(step, slots)
+    words: list[int | float] = [_buffer(slots, slot).address + offset for slot, offset in step.pointers]
+    words += step.words
+    need = compiled.scratch(extents)
+    scratch = allocate(need) if need else None
+    fault = len(words)
+    words += (0, scratch.address if scratch else 0)
+    units = compiled.units(extents)
+    ranges = _split(compiled, units, step.nbytes)
+    first = pack(words + [0] * ((step.faults + 7) // 8))  # the fault bytes stand right behind the row
+    # Every part has its own row, and with it fault bytes that no other thread writes.
+    rows = [first, *(first[:] for _ in ranges[1:])]
+    addresses = [row.buffer_info()[0] for row in rows]
+    for row, address in zip(rows, addresses, strict=True):
+        row[fault] = address + 8 * (fault + 2)
+    start = time.perf_counter()
+    if len(ranges) > 1:
+        threads.run(compiled.body, addresses, ranges)
+    elif units:
+        compiled.body(addresses[0], 0, units)
+    if compiled.finish is not None:
+        compiled.finish(addresses[0])
+    _account(step, time.perf_counter() - start, len(ranges))
+    if not step.faults:
+        return b""
+    for row in rows[1:]:
+        for word in range(fault + 2, len(row)):
+            first[word] |= row[word]
+    return first[fault + 2 :].tobytes()[: step.faults]
+
+
+# Seconds for each byte that a kernel took when it last ran on one thread, and the least time worth sharing.
+_pace: dict[str, float] = {}
+_GUESS = 2e-10  # for a kernel not seen yet: 5 GB/s
+SHARE = 100e-6  # handing over and waking up cost 20 to 60 microseconds
+
+
+def _split(compiled: Compiled, units: int, nbytes: int) -> list[tuple[int, int]]:
+    """The ranges of units that threads take, a single one when the launch is too short to share."""
+    if units < 2 or compiled.target.kind != "host":
+        return [(0, units)]
+    return threads.parts(units, min(threads.count(), int(_pace.get(compiled.key, _GUESS) * nbytes / SHARE)))
+
+
+def _account(step: Launch, seconds: float, shares: int) -> None:
+    trace.count("kernels")
+    trace.count("kernel_bytes", step.nbytes)
+    key = step.compiled.key
+    if step.nbytes:
+        pace = seconds * shares / step.nbytes
+        if shares > 1:  # a bound from above: lets a kernel that was slow only once go back to one thread
+            pace = min(pace, _pace.get(key, pace))
+        if len(_pace) > 10_000:
+            _pace.clear()
+        _pace[key] = pace
+    if settings.debug >= 2:
+        speed = step.nbytes / max(seconds, 1e-9) / 1e9
+        extents = "x".join(map(str, step.extents)) or "scalar"
+        text = f"kernel {key[:12]} {extents} {step.nbytes} bytes {seconds * 1e3:.3f} ms {speed:.2f} GB/s"
+        trace.log(2, f"{text} {shares} threads" if shares > 1 else text)
+    trace.emit("kernel", None, key=key, nbytes=step.nbytes, seconds=seconds, threads=shares)
+
+
+def verify(step: Launch, slots: Slots) -> None:
+    """Raise CheckError if a pointer leaves its buffer, writes what is read-only, or overlaps another's memory."""
+    ranges: list[tuple[int, int, str, int]] = []
+    for n, (slot, offset) in enumerate(step.pointers):
+        buffer = _buffer(slots, slot)
+        low, high = step.spans[n] if step.spans else (0, buffer.nbytes - offset)
+        if high <= low:
+            continue
+        if offset + low < 0 or offset + high > buffer.nbytes:
+            where = f"bytes {offset + low} to {offset + high} of a buffer of {buffer.nbytes}"
+            raise CheckError(f"pointer {n} of kernel {step.compiled.key[:12]} reaches {where}")
+        access = step.access[n]
+        if "w" in access and not buffer.writeable:
+            raise CheckError(f"pointer {n} of kernel {step.compiled.key[:12]} writes read-only memory")
+        pointer = buffer.address + offset
+        for other_low, other_high, other_access, other in ranges:
+            apart = pointer + high <= other_low or other_high <= pointer + low
+            same = access == other_access == "rw" and pointer == _address(step, slots, other)
+            if not (apart or same or access == other_access == "r"):
+                raise CheckError(
+                    f"pointers {other} ({other_access}) and {n} ({access}) of kernel {step.compiled.key[:12]} overlap"
+                )
+        ranges.append((pointer + low, pointer + high, access, n))
+
+
+def _address(step: Launch, slots: Slots, pointer: int) -> int:
+    slot, offset = step.pointers[pointer]
+    return _buffer(slots, slot).address + offset
