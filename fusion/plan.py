@@ -1,0 +1,263 @@
+"""Plan: cut the pending graph into kernel steps, with the reason of every cut.
+
+in: root nodes to evaluate; out: a `Plan`, steps in execution order, for fusion/lower.py.
+
+Every pending node is computed inside its consumer's kernel unless it is *stored*.  A first pass, producers before
+consumers, decides what is stored; a second groups stored nodes of one shape that depend on each other only
+element by element (or not at all) into one kernel with several outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from .node import FOLD, GATHER, MAP, PENDING, READ, UPDATE, Node, Shape
+from .view import Map, decompose, identity
+
+# Limits of one kernel.  ROW: elements of a row that is read again by a second stage (it should stay in cache).
+ROW, NODES, OUTPUTS = 1 << 16, 400, 12
+# Work that is worth a store and a load instead of being repeated, in units of one addition.
+REPEAT = 24
+
+_EXPENSIVE = {
+    "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 12, "power": 24, "float_power": 24, "exp": 12, "exp2": 12,
+    "expm1": 12, "log": 12, "log2": 12, "log10": 12, "log1p": 12, "sin": 14, "cos": 14, "tan": 20, "arcsin": 14, "arccos": 14,
+    "arctan": 14, "arctan2": 20, "sinh": 14, "cosh": 14, "tanh": 14, "arcsinh": 20, "arccosh": 20, "arctanh": 20, "hypot": 12,
+    "cbrt": 20, "logaddexp": 30, "logaddexp2": 30, "gcd": 30, "lcm": 30,
+}  # fmt: skip
+
+
+class Cut(NamedTuple):
+    """Why a node was stored instead of being computed inside its consumer."""
+
+    node: Node
+    reason: str
+
+
+class Step(NamedTuple):
+    """One kernel: nodes of one shape stored together; an update is a step of its own."""
+
+    shape: Shape
+    outputs: tuple[Node, ...]
+
+
+class Plan(NamedTuple):
+    """Steps in execution order, pending nodes in topological order, maps of the reads that stay inside kernels."""
+
+    steps: list[Step]
+    order: list[Node]
+    stored: set[int]
+    maps: dict[int, Map]
+    cuts: list[Cut]
+
+
+class _Info:
+    """What the first pass knows of a pending node that is not stored."""
+
+    __slots__ = ("count", "weight", "folded", "prefix", "views", "deps")
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.weight = 1
+        self.folded = False  # contains a fold
+        self.prefix = 0  # a fold inside is broadcast along the axes from here on (0: none is)
+        self.views: set[Map] | None = None  # distinct windows through which it is read
+        self.deps: dict[int, tuple[Node, bool]] = {}  # stored nodes it needs -> read at the same index only?
+
+
+def pending_order(roots: Iterable[Node]) -> list[Node]:
+    """Pending nodes that the roots need, producers first; no recursion."""
+    seen: set[int] = set()
+    order: list[Node] = []
+    stack = [(node, False) for node in roots]
+    stack.reverse()
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen and node.state == PENDING:
+            seen.add(id(node))
+            stack.append((node, True))
+            for source in reversed(node.src):
+                if source.state == PENDING and id(source) not in seen:
+                    stack.append((source, False))
+    return order
+
+
+def plan(roots: list[Node], live: Callable[[Node], bool]) -> Plan:
+    """Cut the graph below `roots` into steps.
+
+    Parameters
+    ----------
+    roots
+        Pending nodes whose values are wanted.
+    live
+        Whether a pending node has a handle (or a node outside the graph) that can still ask for it.
+    """
+    order = pending_order(roots)
+    chooser = _Chooser(roots, live)
+    for node in order:
+        chooser.visit(node)
+    steps = _group(order, chooser)
+    return Plan(steps, order, chooser.stored, chooser.maps, chooser.cuts)
+
+
+class _Chooser:
+    """First pass: which nodes are stored."""
+
+    def __init__(self, roots: list[Node], live: Callable[[Node], bool]) -> None:
+        self.stored = {id(node) for node in roots}
+        self.live = live
+        self.maps: dict[int, Map] = {}
+        self.infos: dict[int, _Info] = {}
+        self.cuts: list[Cut] = []
+
+    def store(self, node: Node, reason: str) -> None:
+        if id(node) not in self.stored:
+            self.stored.add(id(node))
+            self.cuts.append(Cut(node, reason))
+
+    def visit(self, node: Node) -> None:
+        info = self.infos[id(node)] = _Info()
+        if node.demanded and id(node) not in self.stored and self.live(node):
+            self.store(node, "asked for again")
+        if node.kind == READ:
+            self._read(node)
+        elif node.kind == FOLD:
+            self._fold(node)
+        elif node.kind == GATHER and node.src[0].state == PENDING:
+            self.store(node.src[0], "table of a gather")
+        elif node.kind == UPDATE and node.src[0].state == PENDING:
+            self.store(node.src[0], "partial write")
+        elif node.kind == MAP:
+            info.weight = _EXPENSIVE.get(node.op, 1)
+        self._collect(node, info)
+        if info.count > NODES:
+            widest = max(
+                (s for s in node.src if self._inside(s)), key=lambda s: self.infos[id(s)].count, default=None
+            )
+            if widest is not None:
+                self.store(widest, "kernel size")
+                info = self.infos[id(node)] = _Info()
+                self._collect(node, info)
+
+    def _inside(self, node: Node) -> bool:
+        return node.state == PENDING and id(node) not in self.stored
+
+    def _collect(self, node: Node, info: _Info) -> None:
+        """Sums over the sources; what is stored counts as a plain load."""
+        for source in node.src:
+            if source.state != PENDING:
+                continue
+            same = node.kind == MAP and source.shape == node.shape
+            if id(source) in self.stored:
+                old = info.deps.get(id(source))
+                info.deps[id(source)] = (source, same and (old is None or old[1]))
+                continue
+            inner = self.infos[id(source)]
+            info.count += inner.count
+            info.weight += inner.weight
+            info.folded |= inner.folded
+            if node.kind != FOLD:
+                info.prefix = max(info.prefix, inner.prefix)
+            for key, (dep, aligned) in inner.deps.items():
+                old = info.deps.get(key)
+                info.deps[key] = (dep, aligned and same and (old is None or old[1]))
+        if node.kind == FOLD:
+            info.folded = True
+        elif node.kind == READ and self._inside(node.src[0]) and self.infos[id(node.src[0])].folded:
+            mapping = self.maps[id(node)]
+            if mapping != identity(node.shape):
+                info.prefix = max(info.prefix, *(terms[-1][0] + 1 for _, terms in mapping if terms))
+
+    def _read(self, node: Node) -> None:
+        source, view = node.src[0], node.arg
+        if not self._inside(source):
+            return
+        mapping = None
+        if source.dtype == node.dtype and source.kind != UPDATE:
+            mapping = decompose(view, source.shape, source.dtype.itemsize)
+        if mapping is None:
+            self.store(source, "memory seen in another shape or type")
+            return
+        self.maps[id(node)] = mapping
+        inner = self.infos[id(source)]
+        if mapping == identity(node.shape) and node.size == source.size:
+            return
+        if inner.folded:
+            reason = _unstageable(mapping, node.shape, inner)
+            if reason:
+                self.store(source, reason)
+            return
+        if inner.views is None:
+            inner.views = set()
+        inner.views.add(mapping)
+        if len(inner.views) > 1 and inner.weight * (len(inner.views) - 1) > REPEAT:
+            self.store(source, "read through several windows")
+        elif node.size >= 4 * source.size and inner.weight > 3 and node.size * inner.weight > 1 << 12:
+            self.store(source, "broadcast")
+
+    def _fold(self, node: Node) -> None:
+        source = node.src[0]
+        _, axes, keep = node.arg
+        if keep != "last":
+            self.store(node, "scan")
+        if not self._inside(source):
+            return
+        inner = self.infos[id(source)]
+        if inner.prefix and min(axes) < inner.prefix and len(axes) < len(source.shape):
+            self.store(source, "fold across rows")
+        elif inner.prefix and keep != "last":
+            self.store(source, "scan of rows")
+
+
+def _unstageable(mapping: Map, shape: Shape, inner: _Info) -> str:
+    """Why a read of a folded value cannot be a later stage of the same kernel; "" if it can."""
+    lead = 0
+    for constant, terms in mapping:
+        if not terms:
+            if constant:
+                return "window on a folded value"
+            continue
+        if len(terms) != 1 or terms[0][1] != 1 or constant or terms[0][0] < lead:
+            return "window on a folded value"
+        if any(shape[a] != 1 for a in range(lead, terms[0][0])):
+            return "fold across the outer axis"
+        lead = terms[0][0] + 1
+    if lead == 0:
+        return "fold of the whole array"
+    if math.prod(shape[lead:]) > ROW:
+        return "row too long to be read twice"
+    if inner.prefix:
+        return "broadcast of a broadcast fold"
+    return ""
+
+
+def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
+    """Second pass: stored nodes of one shape and level share a kernel."""
+    placed: dict[int, tuple[int, int]] = {}
+    groups: dict[tuple[int, Shape, int], list[Node]] = {}
+    sizes: dict[tuple[int, Shape, int], int] = {}
+    for node in order:
+        if id(node) not in chooser.stored:
+            continue
+        info = chooser.infos[id(node)]
+        depth = number = 0
+        for dep, same in info.deps.values():
+            deep, nth = placed[id(dep)]
+            if not (same and dep.shape == node.shape and node.kind != UPDATE and dep.kind != UPDATE):
+                deep, nth = deep + 1, 0
+            depth, number = max((depth, number), (deep, nth))
+        if node.kind == UPDATE:
+            number = -1 - len(groups)
+        key = (depth, node.shape, number)
+        while len(groups.get(key, ())) >= OUTPUTS or sizes.get(key, 0) + info.count > NODES + 200:
+            number += 1
+            key = (depth, node.shape, number)
+        placed[id(node)] = (depth, number)
+        groups.setdefault(key, []).append(node)
+        sizes[key] = sizes.get(key, 0) + info.count
+    ordered = sorted(groups, key=lambda key: (key[0], key[2] < 0, key[2]))
+    return [Step(key[1], tuple(groups[key])) for key in ordered]
