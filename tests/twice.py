@@ -41,7 +41,7 @@ MODES: dict[str, Mode] = {
     "bound3": Mode({**_LAZY, "bound": 3}),
     "kept": Mode({**_LAZY, "donate": False}),
     "thread": Mode(_LAZY, thread=True),
-    "check": Mode({**_LAZY, "check": True}),
+    "check": Mode({**_LAZY, "check": 1}),
     "interpret": Mode({**_LAZY, "device": "interpret"}),
 }
 
