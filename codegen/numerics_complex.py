@@ -1,0 +1,189 @@
+"""Complex operations as LLVM IR, on pairs of f4 or f8 registers.
+
+Their arithmetic goes through `step`, which can keep a list of the float operations done: the faults of a complex
+operation are those of its steps.
+"""
+
+from __future__ import annotations
+
+from .numerics_float import both, choose, compare, either, magnitude
+from .rules import Rule, Rules
+from .text import PARTS, Code, Reg
+
+Srcs, Args = tuple[str, ...], tuple[Reg, ...]
+_STEPS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+
+
+def step(code: Code, op: str, part: str, x: str, y: str) -> str:
+    """One float operation, noted in `code.trace` if that is a list."""
+    result = code.op(f"{_STEPS[op]} {code.type(part)} {x}, {y}")
+    if code.trace is not None:
+        code.trace.append((op, part, (x, y), result))
+    return result
+
+
+def _parts(value: Reg) -> tuple[str, str]:
+    assert isinstance(value, tuple)
+    return value
+
+
+def _both_parts(op: str) -> Rule:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, (a, b), (c, d) = PARTS[out], _parts(args[0]), _parts(args[1])
+        return step(code, op, part, a, c), step(code, op, part, b, d)
+
+    return rule
+
+
+def _product(code: Code, part: str, a: str, b: str, c: str, d: str) -> tuple[str, str]:
+    re = step(code, "subtract", part, step(code, "multiply", part, a, c), step(code, "multiply", part, b, d))
+    im = step(code, "add", part, step(code, "multiply", part, a, d), step(code, "multiply", part, b, c))
+    return re, im
+
+
+def _multiply(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return _product(code, PARTS[out], *_parts(args[0]), *_parts(args[1]))
+
+
+def _square(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return _product(code, PARTS[out], *_parts(args[0]), *_parts(args[0]))
+
+
+def _divide(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """Smith's method: everything divided by the larger part of the divisor first."""
+    part, (a, b), (c, d) = PARTS[out], _parts(args[0]), _parts(args[1])
+    sizes = magnitude(code, part, c), magnitude(code, part, d)
+    by_real = compare(code, "oge", part, *sizes)
+    large, small = choose(code, by_real, part, c, d), choose(code, by_real, part, d, c)
+    ratio = step(code, "divide", part, small, large)
+    total = step(code, "add", part, large, step(code, "multiply", part, small, ratio))
+    scale = step(code, "divide", part, code.const(part, 1.0), total)
+    # (a + b*ratio, b - a*ratio) by the real part, (a*ratio + b, b*ratio - a) by the imaginary one
+    p = step(code, "multiply", part, choose(code, by_real, part, b, a), ratio)
+    q = step(code, "multiply", part, choose(code, by_real, part, a, b), ratio)
+    re = step(code, "add", part, choose(code, by_real, part, a, b), p)
+    first, second = choose(code, by_real, part, b, q), choose(code, by_real, part, q, a)
+    im = step(code, "subtract", part, first, second)
+    re, im = step(code, "multiply", part, re, scale), step(code, "multiply", part, im, scale)
+    nothing = both(code, compare(code, "oeq", part, sizes[0], 0.0), compare(code, "oeq", part, sizes[1], 0.0))
+    zero_re, zero_im = step(code, "divide", part, a, sizes[0]), step(code, "divide", part, b, sizes[0])
+    return choose(code, nothing, part, zero_re, re), choose(code, nothing, part, zero_im, im)
+
+
+def _negative(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    t = code.type(PARTS[out])
+    re, im = (code.op(f"fneg {t} {v}") for v in _parts(args[0]))
+    return re, im
+
+
+def _conjugate(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    re, im = _parts(args[0])
+    return re, code.op(f"fneg {code.type(PARTS[out])} {im}")
+
+
+def _rint(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    re, im = (code.intrinsic("roundeven", PARTS[out], v) for v in _parts(args[0]))
+    return re, im
+
+
+def _part(which: int) -> Rule:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return _parts(args[0])[which]
+
+    return rule
+
+
+def _same(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return args[0]
+
+
+def has_nan(code: Code, part: str, x: tuple[str, str]) -> str:
+    """Lanes in which either part is NaN."""
+    return compare(code, "uno", part, x[0], x[1])
+
+
+def _equal(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    part, x, y = PARTS[srcs[0]], _parts(args[0]), _parts(args[1])
+    return both(code, *(compare(code, "oeq", part, a, b) for a, b in zip(x, y, strict=True)))
+
+
+def _not_equal(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    part, x, y = PARTS[srcs[0]], _parts(args[0]), _parts(args[1])
+    return either(code, *(compare(code, "une", part, a, b) for a, b in zip(x, y, strict=True)))
+
+
+def order(code: Code, condition: str, part: str, x: tuple[str, str], y: tuple[str, str]) -> str:
+    """Lexicographic comparison; false where a real part is NaN, or an imaginary one that would have to decide."""
+    strict = compare(code, condition[:2] + "t", part, x[0], y[0])
+    clear = compare(code, "ord", part, x[1], y[1])
+    equal = compare(code, "oeq", part, x[0], y[0])
+    second = compare(code, condition, part, x[1], y[1])
+    return either(code, both(code, strict, clear), both(code, equal, second))
+
+
+def _order(condition: str) -> Rule:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return order(code, condition, PARTS[srcs[0]], _parts(args[0]), _parts(args[1]))
+
+    return rule
+
+
+def pick(code: Code, condition: str, part: str, x: tuple[str, str], y: tuple[str, str]) -> tuple[str, str]:
+    """Select of complex values."""
+    return choose(code, condition, part, x[0], y[0]), choose(code, condition, part, x[1], y[1])
+
+
+def _extreme(condition: str, avoid_nan: bool) -> Rule:
+    """The first source where the comparison holds or NaN decides for it, else the second."""
+
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, x, y = PARTS[out], _parts(args[0]), _parts(args[1])
+        first = order(code, condition, part, x, y)
+        deciding = has_nan(code, part, y if avoid_nan else x)
+        return pick(code, either(code, first, deciding), part, x, y)
+
+    return rule
+
+
+def _classify(op: str) -> Rule:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, x = PARTS[srcs[0]], _parts(args[0])
+        infinity = float("inf")
+        if op == "isnan":
+            return has_nan(code, part, x)
+        condition, join = ("olt", both) if op == "isfinite" else ("oeq", either)
+        return join(code, *(compare(code, condition, part, magnitude(code, part, v), infinity) for v in x))
+
+    return rule
+
+
+def truth(code: Code, part: str, x: tuple[str, str]) -> str:
+    """Lanes that are not zero."""
+    return either(code, compare(code, "une", part, x[0], 0.0), compare(code, "une", part, x[1], 0.0))
+
+
+def _logical(connective: str) -> Rule:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        x, y = (truth(code, PARTS[srcs[0]], _parts(a)) for a in args)
+        return code.op(f"{connective} {code.type('b1')} {x}, {y}")
+
+    return rule
+
+
+def _not(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return code.op(f"xor {code.type('b1')} {truth(code, PARTS[srcs[0]], _parts(args[0]))}, {code.const('b1', 1)}")
+
+
+RULES: Rules = {
+    (op, "c"): rule
+    for op, rule in {
+        "add": _both_parts("add"), "subtract": _both_parts("subtract"), "multiply": _multiply, "square": _square,
+        "divide": _divide, "negative": _negative, "positive": _same, "conjugate": _conjugate, "rint": _rint,
+        "real": _part(0), "imag": _part(1), "equal": _equal, "not_equal": _not_equal,
+        "less": _order("olt"), "less_equal": _order("ole"), "greater": _order("ogt"), "greater_equal": _order("oge"),
+        "maximum": _extreme("oge", False), "minimum": _extreme("ole", False),
+        "fmax": _extreme("oge", True), "fmin": _extreme("ole", True),
+        **{op: _classify(op) for op in ("isnan", "isinf", "isfinite")},
+        "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"), "logical_not": _not,
+    }.items()
+}  # fmt: skip
