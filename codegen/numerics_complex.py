@@ -35,10 +35,20 @@ def _both_parts(op: str) -> Rule:
     return rule
 
 
+def _fused(code: Code, part: str, x: str, y: str, z: str) -> str:
+    """x * y + z, rounded once where the processor can, as NumPy's vector loops do there."""
+    if "+fma" not in code.target.features.split(","):
+        return step(code, "add", part, step(code, "multiply", part, x, y), z)
+    result = code.intrinsic("fma", part, x, y, z)
+    if code.trace is not None:
+        code.trace.append(("fma", part, (x, y, z), result))
+    return result
+
+
 def _product(code: Code, part: str, a: str, b: str, c: str, d: str) -> tuple[str, str]:
-    re = step(code, "subtract", part, step(code, "multiply", part, a, c), step(code, "multiply", part, b, d))
-    im = step(code, "add", part, step(code, "multiply", part, a, d), step(code, "multiply", part, b, c))
-    return re, im
+    """(a + bi) * (c + di); the products with b are rounded first."""
+    minus = code.op(f"fneg {code.type(part)} {step(code, 'multiply', part, b, d)}")
+    return _fused(code, part, a, c, minus), _fused(code, part, a, d, step(code, "multiply", part, b, c))
 
 
 def _multiply(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:

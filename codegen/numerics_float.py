@@ -174,7 +174,7 @@ def _extreme_half(condition: str) -> Rule:
 
 
 def _numeric_extreme(condition: str) -> Rule:
-    """fmax or fmin: the first of equals, and NaN only if both are."""
+    """fmax or fmin: NaN only if both are.  The condition says which of equals is taken."""
 
     def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         x, y = args
@@ -184,9 +184,11 @@ def _numeric_extreme(condition: str) -> Rule:
     return rule
 
 
-def _clip(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    low = emit(code, _extreme("ogt"), srcs[:2], out, args[:2])
-    return emit(code, _extreme("olt"), srcs[:2], out, (low, args[2]))
+def _clip(low: Rule, high: Rule) -> Rule:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return emit(code, high, srcs[:2], out, (emit(code, low, srcs[:2], out, args[:2]), args[2]))
+
+    return rule
 
 
 def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
@@ -259,8 +261,8 @@ FLOAT: dict[str, Rule] = {
     "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
     "equal": "fcmp oeq {t} {0}, {1}", "not_equal": "fcmp une {t} {0}, {1}", "less": "fcmp olt {t} {0}, {1}",
     "less_equal": "fcmp ole {t} {0}, {1}", "greater": "fcmp ogt {t} {0}, {1}", "greater_equal": "fcmp oge {t} {0}, {1}",
-    "maximum": _extreme("ogt"), "minimum": _extreme("olt"), "clip": _clip,
-    "fmax": _numeric_extreme("oge"), "fmin": _numeric_extreme("ole"),
+    "maximum": _extreme("ogt"), "minimum": _extreme("olt"), "clip": _clip(_extreme("ogt"), _extreme("olt")),
+    "fmax": _numeric_extreme("ogt"), "fmin": _numeric_extreme("olt"),
     "isnan": "fcmp uno {t} {0}, {0}", "isinf": _classify("oeq"), "isfinite": _classify("olt"), "signbit": _signbit,
     "logical_and": _truth("and"), "logical_or": _truth("or"), "logical_xor": _truth("xor"), "logical_not": _not,
     **dict.fromkeys(("rad2deg", "degrees"), _scaled(DEGREES)), **dict.fromkeys(("deg2rad", "radians"), _scaled(RADIANS)),
@@ -289,6 +291,8 @@ HALF: dict[str, Rule] = {
     **{op: FLOAT[op] for op in _BITS},
     **{op: widened(op) for op in FLOAT if op not in _BITS and op not in mathlib.VECTOR},
     "maximum": _extreme_half("oge"), "minimum": _extreme_half("ole"),
+    "fmax": _numeric_extreme("oge"), "fmin": _numeric_extreme("ole"),
+    "clip": _clip(_extreme_half("oge"), _extreme_half("ole")),
 }  # fmt: skip
 
 RULES: Rules = {(op, "f"): rule for op, rule in FLOAT.items()} | {(op, "h"): rule for op, rule in HALF.items()}

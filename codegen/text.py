@@ -18,8 +18,8 @@ SCALARS = {
     "b1": "i1", "i1": "i8", "u1": "i8", "i2": "i16", "u2": "i16", "i4": "i32", "u4": "i32", "i8": "i64", "u8": "i64",
     "f2": "half", "f4": "float", "f8": "double",
 }  # fmt: skip
-SIZES = {"b1": 1, "c8": 8, "c16": 16} | {k + str(n): n for k in "iu" for n in (1, 2, 4, 8)} | {"f2": 2, "f4": 4, "f8": 8}
 PARTS = {"c8": "f4", "c16": "f8"}  # complex dtype -> dtype of its parts
+SIZES = {dtype: int(dtype[1:]) for dtype in (*SCALARS, *PARTS)}
 
 
 def vtype(dtype: str, lanes: int) -> str:
