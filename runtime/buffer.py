@@ -5,6 +5,8 @@ Nodes and executing programs refer to buffers; a buffer refers to neither.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import weakref
 from typing import Any
 
@@ -15,6 +17,28 @@ from . import pool
 
 Array = numpy.ndarray[Any, Any]
 DType = numpy.dtype[Any]
+
+
+_word = ctypes.c_void_p.from_address
+_HEAD = object.__basicsize__
+
+
+def _by_interface(array: Array) -> int:
+    data: int = array.__array_interface__["data"][0]
+    return data
+
+
+def _by_layout(array: Array) -> int:
+    return _word(id(array) + _HEAD).value or 0
+
+
+def _same() -> bool:
+    probe = numpy.empty(2)
+    return _by_layout(probe) == _by_interface(probe)
+
+
+# Address of an array's first element.  In CPython the data pointer follows the object's head: a microsecond saved.
+address_of = _by_layout if sys.implementation.name == "cpython" and _same() else _by_interface
 
 
 class _Memory:
@@ -82,7 +106,7 @@ class Buffer:
 
     @property
     def raw(self) -> Array:
-        """The memory as 1-d uint8, from `address` on."""
+        """The memory as 1-d uint8, from `address` on; memory of our own may go on behind `nbytes`."""
         if self._pooled:
             return self.array
         if self._raw is None:
@@ -100,15 +124,20 @@ class Buffer:
             self.array.fill(byte)
 
     def view(
-        self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None
-    ) -> Array:
+        self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None,
+        writeable: bool = True,
+    ) -> Array:  # fmt: skip
         """An array of our own on this memory, which `shared` does not count; `offset` is from `address`.
 
         Without `strides` the elements lie in C order.
         """
         if dtype.hasobject and dtype.kind != "T":
-            return self._references(self.array, dtype, shape, offset, strides)
-        return numpy.ndarray(shape, dtype, self.raw, offset, strides)
+            array = self._references(self.array, dtype, shape, offset, strides)
+        else:
+            array = numpy.ndarray(shape, dtype, self.raw, offset, strides)
+        if not writeable:
+            array.flags.writeable = False
+        return array
 
     def export(
         self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None,
@@ -159,7 +188,7 @@ def allocate(nbytes: int, zero: bool = False) -> Buffer:
 def adopt(array: Array, foreign: bool) -> Buffer:
     """The memory of `array`, whatever its layout: `foreign` if anybody else may look at it or write it."""
     if array.flags.c_contiguous:
-        low: int = array.__array_interface__["data"][0]
+        low = address_of(array)
         nbytes = array.nbytes
     else:
         low, high = byte_bounds(array)

@@ -97,8 +97,6 @@ def _number(setting: Setting, value: Any) -> int | None:
         if match is None or (match[2] and setting.unit != "bytes"):
             return None
         return int(match[1]) * _SCALE[match[2] or ""]
-    if isinstance(value, bool):
-        return None
     try:
         return operator.index(value)
     except TypeError:
@@ -222,3 +220,7 @@ def table() -> str:
         kind = ", ".join(f"`{c}`" for c in s.choices) or (f"{s.type}, {s.unit}" if s.unit else s.type)
         lines.append(f"| `{s.name}` | `{s.env}` | {kind} | {_shown(s)} | {s.help} |")
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")

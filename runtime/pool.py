@@ -47,7 +47,7 @@ def capacity(nbytes: int) -> int:
 
 def _fresh(size: int, zero: bool) -> tuple[Block, int]:
     owner = (numpy.zeros if zero else numpy.empty)(size + ALIGN, numpy.uint8)
-    address: int = owner.__array_interface__["data"][0]
+    address: int = owner.__array_interface__["data"][0]  # a fresh page costs more than this
     start = -address % ALIGN
     return owner[start : start + size], address + start
 
