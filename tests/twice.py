@@ -155,7 +155,8 @@ def differ(got: Any, want: Any, ulp: int = 0, where: str = "result") -> str:
     if got[:4] != want[:4]:
         return f"{where}: {got} instead of {want}"
     if isinstance(want.value, numpy.ndarray):
-        return "" if equal(got.value, want.value, ulp) else f"{where}: values\n{got.value!r}\ninstead of\n{want.value!r}"
+        text = f"{where}: values\n{got.value!r}\ninstead of\n{want.value!r}"
+        return "" if equal(got.value, want.value, ulp) else text
     same_value = got.value == want.value or (got.value != got.value and want.value != want.value)
     return "" if same_value else f"{where}: {got.value!r} instead of {want.value!r}"
 

@@ -246,9 +246,7 @@ def out(m: Machine, p: Pair) -> Step | None:
     q, name, k = m.partner(p, into=True), m.pick(("add", "multiply", "subtract")), m.choose(3)
     if k:
         return Step(lambda np, x, y: void(getattr(np, name)(y, x, out=x)), [p, q], True)
-    return Step(
-        lambda np, x, y: void(getattr(np, name)(x, y, out=x, where=mask_like(np, x.shape, 3, 1))), [p, q], True
-    )
+    return Step(lambda np, x, y: void(getattr(np, name)(x, y, out=x, where=mask_like(np, x.shape, 3, 1))), [p, q], True)
 
 
 @operation

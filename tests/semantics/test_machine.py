@@ -1,4 +1,4 @@
-"""A state machine over pairs of arrays, driven by hypothesis (which shrinks) and by seeded random numbers (which are many).
+"""A state machine over pairs of arrays, driven by hypothesis (which shrinks) and by seeded dice (which are fast).
 
 OFFARRAY_MACHINE_STEPS sets the number of random steps for each way of running; a failure prints the steps before it.
 """

@@ -9,9 +9,11 @@ import sys
 import pytest
 
 from tests import twice
-from tests.semantics import programs_holes, programs_writes
+from tests.semantics import programs_holes, programs_memory, programs_views, programs_writes
 
-PROGRAMS = [*programs_holes.program, *programs_writes.program]
+PROGRAMS = [
+    body for source in (programs_holes, programs_memory, programs_writes, programs_views) for body in source.program
+]
 
 
 @pytest.mark.parametrize(("body", "ulp"), PROGRAMS, ids=[body.__name__ for body, _ in PROGRAMS])

@@ -1,0 +1,270 @@
+"""How much one kernel does: counts of kernels, compilations and fallbacks for programs that must fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import pytest
+
+from tests import twice
+from tests.twice import MODULE as np
+
+pytestmark = pytest.mark.skipif(twice.SELF, reason="NumPy fuses nothing")
+
+N = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def deferred() -> Iterator[None]:
+    with np.config(faults="deferred"):
+        yield
+
+
+def floats(*shape: int) -> numpy.ndarray:
+    return numpy.random.default_rng(5).random(shape or (N,))
+
+
+def check(got: Any, want: Any, rtol: float = 1e-12) -> None:
+    """Values within rounding; dtype and shape exactly."""
+    got = numpy.asarray(got)
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    numpy.testing.assert_allclose(got, want, rtol=rtol, atol=1e-12)
+
+
+def softmax(np: Any, x: Any) -> Any:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def layer_norm(np: Any, x: Any) -> Any:
+    d = x - x.mean(axis=-1, keepdims=True)
+    return d / np.sqrt((d * d).mean(axis=-1, keepdims=True) + 1e-5) * 1.5 + 0.5
+
+
+def gelu(np: Any, x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def interior(np: Any, u: Any) -> Any:
+    return 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+
+
+# name -> body, operands, kernels
+ONE: dict[str, tuple[Callable[..., Any], tuple[numpy.ndarray, ...]]] = {
+    "five operations": (lambda np, a, b: (a * 2 + b) * a - b / 3, (floats(), floats())),
+    "functions": (lambda np, a: np.exp(-a) * np.sin(a) + np.sqrt(a), (floats(),)),
+    "select": (lambda np, a: np.where(a > 0.5, a * 2, -a) + 1, (floats(),)),
+    "softmax": (softmax, (floats(512, 1024),)),
+    "layer norm": (layer_norm, (floats(512, 1024),)),
+    "gelu": (gelu, (floats(),)),
+    "dot": (lambda np, a, b: (a * b).sum(), (floats(), floats())),
+    "columns": (lambda np, a: (a * 2).sum(axis=0), (floats(1000, 1000),)),
+    "rows": (lambda np, a: (a * a).sum(axis=1), (floats(1000, 1000),)),
+    "maximum": (lambda np, a: np.abs(a - 0.5).max(), (floats(),)),
+    "argmax": (lambda np, a: (a * -1).argmax(), (floats(),)),
+    "stencil": (interior, (floats(1000, 1000),)),
+    "broadcast": (lambda np, a, b: (a[:, None] - b[None, :]) * 2, (floats(1000), floats(1000))),
+    "transposed": (lambda np, a: a.T * 2 + a.T, (floats(1000, 1000),)),
+    "strided": (lambda np, a: a[::2] * 2 + a[1::2], (floats(),)),
+    "reversed": (lambda np, a: a[::-1] - a, (floats(),)),
+    "cast": (lambda np, a: (a.astype("f4") * 2).astype("f8") + a, (floats(),)),
+    "compare": (lambda np, a: (a > 0.25) & (a < 0.75), (floats(),)),
+    "count": (lambda np, a: (a > 0.25).sum(), (floats(),)),
+    "mean": (lambda np, a: a.mean(), (floats(),)),
+    "integers": (lambda np, a: (a.astype("i8") * 3 + 1) % 7, (floats() * 100,)),
+    "clip": (lambda np, a: np.clip(a * 2, 0.1, 0.9), (floats(),)),
+    "ravel": (lambda np, a: (a.ravel() * 2).reshape(1000, 1000) + a, (floats(1000, 1000),)),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_kernel(name: str) -> None:
+    body, data = ONE[name]
+    operands = [np.array(d) for d in data]
+    with np.expect(kernels=1, fallbacks=0):
+        got = body(np, *operands)
+        np.evaluate(got)
+    check(got, body(numpy, *data), 1e-10)
+
+
+def test_expect_is_strict() -> None:
+    a = np.array(floats())
+    with pytest.raises(AssertionError), np.expect(kernels=2):
+        np.evaluate(a + 1)
+
+
+def test_outputs_of_one_shape_share_a_kernel() -> None:
+    data = floats()
+    a = np.array(data)
+    x, y, z = a * 2 + 1, a - 1, (a - 1) * (a * 2 + 1)
+    with np.expect(kernels=1, fallbacks=0):
+        np.evaluate(x, y, z)
+    check(x, data * 2 + 1)
+    check(y, data - 1)
+    check(z, (data - 1) * (data * 2 + 1))
+
+
+def test_live_intermediate_and_result() -> None:
+    data = floats()
+    a = np.array(data)
+    p = a * 2 + 1
+    q = p * p
+    with np.expect(kernels=1, fallbacks=0):
+        np.evaluate(p, q)
+    check(p, data * 2 + 1)
+    check(q, (data * 2 + 1) ** 2)
+
+
+def test_whole_updates_in_place() -> None:
+    data = floats()
+    x = np.array(data)
+    with np.expect(kernels=1, fallbacks=0):
+        x += 1
+        x *= 2
+        x -= 0.5
+        np.evaluate(x)
+    check(x, (data + 1) * 2 - 0.5)
+
+
+def test_axpy_in_place_takes_no_memory() -> None:
+    from offarray.runtime import pool
+
+    data = floats()
+    x, y = np.array(data), np.array(data)
+    np.evaluate(x, y)
+    live = pool.stats()["live"]
+    with np.expect(kernels=1, fallbacks=0):
+        y += 2 * x
+        np.evaluate(y)
+    assert pool.stats()["live"] <= live
+    check(y, data + 2 * data)
+
+
+def test_interior_update_in_place() -> None:
+    data = floats(600, 600)
+    u, want = np.array(data), data.copy()
+    with np.expect(fallbacks=0):
+        for _ in range(3):
+            u[1:-1, 1:-1] += 0.1 * (interior(np, u) - u[1:-1, 1:-1])
+        np.evaluate(u)
+    for _ in range(3):
+        want[1:-1, 1:-1] += 0.1 * (interior(numpy, want) - want[1:-1, 1:-1])
+    check(u, want)
+
+
+def test_expression_is_evaluated_once() -> None:
+    a = np.array(floats())
+    y = np.exp(a) + 1
+    with np.expect(kernels=1):
+        float(y[0])
+        float(y[1])
+        str(y)
+        numpy.asarray(y)
+
+
+def test_nothing_runs_before_it_is_needed() -> None:
+    a = np.array(floats())
+    with np.expect(kernels=0, fallbacks=0):
+        y = np.exp(a) * 2
+        z = y + a
+        w = z.sum()
+        assert z.shape == (N,)
+        assert z.dtype == numpy.float64
+        v = z[1:].reshape(-1, 1).T
+        assert v.shape == (1, N - 1)
+    del y, z, w, v
+
+
+def test_a_dropped_value_is_never_computed() -> None:
+    a = np.array(floats())
+    with np.expect(kernels=1):
+        waste = np.exp(a)
+        del waste
+        np.evaluate(a * 2)
+
+
+def compiles(action: Callable[[], Any]) -> int:
+    """Kernels built by `action()`, from the disk cache or anew."""
+    before = np.stats()
+    action()
+    after = np.stats()
+    return sum(after[k] - before[k] for k in ("compiles", "cache_hits"))
+
+
+def test_new_sizes_and_scalars_build_nothing() -> None:
+    def body(n: int, s: float) -> None:
+        data = floats(n)
+        got = (np.array(data) * s + 1) / (s + 2)
+        np.evaluate(got)
+        check(got, (data * s + 1) / (s + 2))
+
+    body(10_000, 1.5)
+    others = ((10_001, 2.5), (40_000, -0.0), (5_003, 1e300), (777_777, 3.0))
+    assert compiles(lambda: [body(n, s) for n, s in others]) == 0
+
+
+def test_new_shapes_build_nothing() -> None:
+    def body(n: int, m: int) -> None:
+        data = floats(n, m)
+        got = softmax(np, np.array(data))
+        np.evaluate(got)
+        check(got, softmax(numpy, data))
+
+    body(100, 200)
+    assert compiles(lambda: [body(n, m) for n, m in ((101, 203), (50, 1000), (300, 64))]) == 0
+
+
+def test_a_loop_builds_its_kernels_once() -> None:
+    x = np.array(floats())
+
+    def body() -> None:
+        nonlocal x
+        for _ in range(20):
+            x = np.sqrt(x * x + 1) * 0.5
+            np.evaluate(x)
+
+    body()
+    assert compiles(body) == 0
+
+
+BAD: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
+    "shapes": (ValueError, lambda a: a + np.ones(7)),
+    "matmul": (ValueError, lambda a: a @ np.ones(7)),
+    "index": (IndexError, lambda a: a[N]),
+    "index array": (IndexError, lambda a: a[np.arange(N) + 1]),
+    "axis": (numpy.exceptions.AxisError, lambda a: a.sum(axis=1)),
+    "reshape": (ValueError, lambda a: a.reshape(3, 7)),
+    "cast": (TypeError, lambda a: np.add(a, 1, out=np.zeros(N, "i4"))),
+    "type": (TypeError, lambda a: np.invert(a)),
+    "keyword": (TypeError, lambda a: np.exp(a, nonsense=1)),
+    "attribute": (AttributeError, lambda a: a.nonsense),
+    "mask": (IndexError, lambda a: a[np.ones(7, bool)]),
+    "assignment": (ValueError, lambda a: a.__setitem__(slice(0, 5), np.ones(7))),
+    "truth": (ValueError, lambda a: bool(a > 1)),
+    "empty maximum": (ValueError, lambda a: a[:0].max()),
+    "broadcast": (ValueError, lambda a: np.broadcast_to(a, (3, 7))),
+    "join": (ValueError, lambda a: np.concatenate([a, a.reshape(1, -1)])),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_raises_at_the_statement(name: str) -> None:
+    kind, action = BAD[name]
+    data = floats()
+    pending = np.array(data) * 2
+    with pytest.raises(kind):
+        action(pending)
+    check(pending, data * 2)
+
+
+def test_fallback_is_counted_and_refused() -> None:
+    a = np.array(floats(5000))
+    before = np.stats()["fallbacks"]
+    text = np.array(["a", "b"])
+    assert np.char.upper(text).tolist() == ["A", "B"]
+    assert np.stats()["fallbacks"] >= before
+    with np.config(fallback="raise"), np.expect(fallbacks=0):
+        check(a * 2 + 1, numpy.array(floats(5000)) * 2 + 1)

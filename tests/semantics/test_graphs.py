@@ -1,0 +1,51 @@
+"""Random expression graphs: NumPy's values, and the same bits however the graph is cut into kernels."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy
+import pytest
+
+from tests import twice
+from tests.semantics.graphs import program
+
+SEEDS = int(os.environ.get("OFFARRAY_GRAPHS", "40"))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("way", ["interpret", "lazy", "bound3"])
+def test_values_are_numpys(seed: int, way: str) -> None:
+    twice.same(program(seed), way)
+
+
+@pytest.mark.parametrize("seed", range(100, 100 + SEEDS // 4))
+@pytest.mark.parametrize("way", ["lazy", "default"])
+def test_larger_arrays(seed: int, way: str) -> None:
+    twice.same(program(seed, side=700, length=14), way)
+
+
+def run(body: twice.Body, **values: Any) -> Any:
+    with twice.settings(**values):
+        return twice.seen(body(twice.MODULE))
+
+
+def close(got: Any, want: Any) -> bool:
+    """Whether every array agrees within rounding."""
+    if isinstance(want, twice.Seen):
+        scale = float(numpy.max(numpy.abs(want.value), initial=1.0))
+        return numpy.allclose(got.value, want.value, rtol=1e-9, atol=1e-11 * scale)
+    return all(close(g, w) for g, w in zip(got, want, strict=True) if not isinstance(w, str))
+
+
+@pytest.mark.parametrize("seed", range(200, 200 + SEEDS // 2))
+def test_fused_is_unfused(seed: int) -> None:
+    """Float sums and functions too: fusion, threads and donation change no bit."""
+    body = program(seed, exact=False, side=60)
+    lazy = {"eager_size": 0, "faults": "deferred"}
+    fused = run(body, **lazy)
+    for values in ({"bound": 1}, {"bound": 5, "donate": False}, {"threads": 1}):
+        problem = twice.differ(run(body, **lazy, **values), fused)
+        assert not problem, f"{values}: {problem}"
+    assert close(fused, twice.seen(body(numpy)))
