@@ -1,0 +1,26 @@
+"""NumPy's interface with lazy evaluation: `import offarray as np`.
+
+Operations on large arrays are recorded; when a value is looked at, what is pending is fused into few kernels.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+
+import numpy as _numpy
+
+from . import _indexing, _methods, _namespace, _ufuncs
+from ._array import ndarray as ndarray
+from ._namespace import frompyfunc as frompyfunc
+from ._namespace import vectorize as vectorize
+
+__version__ = _numpy.__version__
+__offarray_version__ = "0.1.0"
+version_info = (0, 1, 0)
+__array_api_version__ = _numpy.__array_api_version__
+
+_indexing.install(ndarray)
+_methods.install(ndarray)
+_ufuncs.install(ndarray)
+_sys.meta_path.append(_namespace.Finder())
+_namespace.fill(globals(), _numpy, __name__)

@@ -1,0 +1,235 @@
+"""The handle: what the user holds as `ndarray`, and its four doors `make`, `host`, `plain` and `wrap`.
+
+in: every room of the surface; out: fusion.node.Base through `_memory.adopt` and `_memory.view`.
+
+A handle on memory that NumPy has just made is in *host mode*: `_at` is True, `_np` is the truth, and base, offset,
+strides, shape, dtype are worked out when somebody asks (`__getattr__`).  Small work never asks.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from collections.abc import Iterable
+from sys import getrefcount
+from typing import Any
+
+import numpy
+
+from . import _memory
+from ._memory import address
+from .fusion.node import Base
+
+RealArray = numpy.ndarray
+Array = numpy.ndarray[Any, Any]
+HOST = True  # `_at` of a handle in host mode
+_new = object.__new__
+
+
+class Subclassable(numpy.ndarray):
+    """Base that stands for `offarray.ndarray` in the classes that users derive: a real NumPy array."""
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's `view`, where offarray's class asks for a handle."""
+        if ndarray in args or kwargs.get("type") is ndarray:
+            args = tuple(RealArray if a is ndarray else a for a in args)
+            kwargs = {k: RealArray if v is ndarray else v for k, v in kwargs.items()}
+            return wrap(super().view(*args, **kwargs))
+        return super().view(*args, **kwargs)
+
+
+class ArrayType(ABCMeta):
+    """Metaclass of the handle: real NumPy arrays are instances, and subclasses derive from NumPy's class."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        if not any(type(b) is ArrayType for b in bases):
+            return super().__new__(mcs, name, bases, namespace, **kwargs)
+        bases = tuple(Subclassable if type(b) is ArrayType else b for b in bases)
+        metaclass: type = type
+        for b in bases:
+            if issubclass(type(b), metaclass):
+                metaclass = type(b)
+        return metaclass(name, bases, namespace, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is cls or isinstance(instance, RealArray)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is cls or issubclass(subclass, RealArray)
+
+
+def host(x: Any) -> Array:
+    """The memory of a handle as a NumPy array, evaluated first.  Internal: never handed to a user."""
+    at = x._at
+    if at is HOST or at == x._base.node.serial:
+        return x._np  # type: ignore[no-any-return]
+    return _memory.refresh(x)
+
+
+def plain(x: Any) -> Array:
+    """The memory of a handle as a NumPy array that may be handed out: the base is shared while it lives."""
+    if type(x) is not ndarray:
+        return x  # type: ignore[no-any-return]
+    return _memory.export(x)
+
+
+def make(
+    base: Base, offset: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: numpy.dtype[Any],
+    owner: Any = None, writeable: bool = True,
+) -> ndarray:  # fmt: skip
+    """A handle on `base`."""
+    x = _new(ndarray)
+    x._base = base
+    x._offset = offset
+    x._strides = strides
+    x._shape = shape
+    x._dtype = dtype
+    x._owner = owner
+    x._writeable = writeable
+    x._np = x._at = None
+    return x
+
+
+def fresh(a: Array) -> ndarray:
+    """A handle in host mode on a NumPy array that owns its memory and is nobody else's."""
+    x = _new(ndarray)
+    x._np = a
+    x._at = HOST
+    x._owner = None
+    return x
+
+
+def wrap(a: Any, parents: Iterable[Any] = ()) -> Any:
+    """What NumPy gave, as a handle: on a parent's base where it looks at a parent's memory, else on its own.
+
+    Scalars and instances of subclasses are returned as they are.  The caller holds `a` in one variable: more
+    references mean that somebody else may look at its memory.
+    """
+    if type(a) is not RealArray:
+        return a
+    root = a.base
+    if root is None:
+        if getrefcount(a) > 3:
+            return _memory.foreign(a)
+        return fresh(a)
+    for p in parents:
+        if type(p) is ndarray:
+            b = p._np
+            if root is b or (b is not None and root is b.base):
+                return view(a, p)
+    return _memory.wrap_view(a, root, parents)
+
+
+def view(a: Array, parent: Any) -> ndarray:
+    """A handle on `a`, which looks at the memory of the handle `parent`."""
+    base = parent._base
+    node = base.node
+    x = _new(ndarray)
+    x._base = base
+    x._np = a
+    x._at = node.serial
+    x._owner = parent if parent._owner is None else parent._owner
+    x._offset = address(a) - node.buffer.address
+    return x
+
+
+class ndarray(metaclass=ArrayType):
+    """An array as NumPy's `numpy.ndarray`, whose value may still be pending.
+
+    See `numpy.ndarray` for the attributes and methods.
+    """
+
+    __slots__ = (
+        "_base", "_offset", "_strides", "_shape", "_dtype", "_owner", "_writeable", "_np", "_at", "__weakref__",
+    )  # fmt: skip
+    __array_priority__ = 0.0
+    __hash__: Any = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not ndarray:
+            return RealArray.__new__(cls, *args, **kwargs)  # type: ignore[type-var]
+        return _memory.construct(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        find = _memory.LAZY.get(name)
+        if find is not None:
+            return find(self)
+        raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
+
+    def evaluate(self) -> ndarray:
+        """Compute the value now, and return the array itself."""
+        host(self)
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return self._shape  # type: ignore[no-any-return]
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        _memory.relabel(self, "shape", value)
+
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        """Data type."""
+        return self._dtype  # type: ignore[no-any-return]
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        _memory.relabel(self, "dtype", value)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps between neighbours along each axis, in bytes."""
+        return self._strides  # type: ignore[no-any-return]
+
+    @strides.setter
+    def strides(self, value: Any) -> None:
+        _memory.relabel(self, "strides", value)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for extent in self._shape:
+            n *= extent
+        return n
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self._dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def base(self) -> Any:
+        """The array whose memory this one looks at, or None."""
+        return self._owner
+
+    @property
+    def device(self) -> str:
+        """Where NumPy's memory is: "cpu"."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> ndarray:
+        """The array itself: "cpu" is the only device that NumPy knows."""
+        host(self).to_device(device, stream=stream)
+        return self
+
+    def __len__(self) -> int:
+        shape = self._shape
+        if shape:
+            return shape[0]  # type: ignore[no-any-return]
+        raise TypeError("len() of unsized object")
+
+
+_memory.connect(ndarray, host, fresh, view, wrap)

@@ -1,0 +1,275 @@
+"""How a public function runs: natively, or by NumPy's own routine on the memory of its operands.
+
+in: the namespace modules make their functions with `public`; out: NumPy.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from ._array import Subclassable, fresh, host, ndarray, plain, wrap
+from ._memory import wrap_view
+
+RealArray = numpy.ndarray
+
+NATIVE: dict[str, Callable[..., Any]] = {}  # functions that record; one that returns NotImplemented leaves it to NumPy
+
+# What a value of some type is to the conversion of arguments.
+LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL = range(5)
+
+SCALARS = frozenset(
+    {bool, int, float, complex} | {t for t in numpy._core.numerictypes.sctypeDict.values() if t is not numpy.void}
+)
+_KIND: dict[type, int] = {
+    ndarray: HANDLE, list: SEQUENCE, tuple: SEQUENCE, RealArray: REAL, Subclassable: REAL,
+    **dict.fromkeys(SCALARS, LEAVE),
+    **dict.fromkeys(
+        (str, bytes, bytearray, type(None), slice, type, types.FunctionType, types.BuiltinFunctionType, dict, set,
+         type(Ellipsis), type(NotImplemented), datetime.date, datetime.datetime, decimal.Decimal, fractions.Fraction),
+        LEAVE,
+    ),
+}  # fmt: skip
+
+
+def classify(t: type) -> int:
+    """Kind of a type seen for the first time."""
+    if issubclass(t, RealArray):
+        own = getattr(t, "__array_function__", None)
+        kind = REAL if own is RealArray.__array_function__ else FOREIGN
+    elif issubclass(t, (list, tuple)):
+        kind = SEQUENCE
+    elif getattr(t, "__array_function__", None) is not None:
+        kind = FOREIGN
+    else:
+        kind = LEAVE
+    _KIND[t] = kind
+    return kind
+
+
+class Handles(list[Any]):
+    """The handles found in the arguments of one call, and whether a foreign operand was among them."""
+
+    foreign = False
+
+
+def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any:
+    """`value` with every handle in it, also within lists and tuples, as NumPy array; the handles go to `seen`."""
+    t = type(value)
+    kind = _KIND.get(t)
+    if kind is None:
+        kind = classify(t)
+    if kind == LEAVE or kind == REAL:
+        return value
+    if kind == HANDLE:
+        seen.append(value)
+        return door(value)
+    if kind == FOREIGN:
+        seen.foreign = True
+        return value
+    if not value or set(map(type, value)) <= SCALARS:
+        return value
+    items = [convert(v, seen, door) for v in value]
+    if all(map(_same, items, value)):
+        return value
+    if t is list:
+        return items
+    if t is tuple:
+        return tuple(items)
+    return t(*items) if hasattr(t, "_fields") else t(items)
+
+
+def shallow(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any:
+    """`convert` for a value in which NumPy itself looks for arrays."""
+    if type(value) is ndarray:
+        seen.append(value)
+        return door(value)
+    return value
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def result(value: Any, seen: Handles, held: int = 5) -> Any:
+    """What NumPy returned as the user sees it: the handle itself for an operand, else a handle or scalar.
+
+    `held` is the number of references to a value that nobody else has.
+    """
+    t = type(value)
+    if t is RealArray:
+        for x in seen:
+            if x._np is value:
+                return x
+        root = value.base
+        if root is None and sys.getrefcount(value) <= held:
+            return fresh(value)
+        for x in seen:
+            b = x._np
+            if root is not None and (root is b or root is b.base):
+                return wrap(value, (x,))
+        if root is None:
+            return wrap([value, value][0])
+        return wrap_view(value, root, seen)
+    if t is tuple:
+        return tuple([result(v, seen, held + 1) for v in value])
+    if t is list:
+        return [result(v, seen, held + 1) for v in value]
+    if isinstance(value, tuple) and hasattr(t, "_fields"):
+        return t(*[result(v, seen, held + 1) for v in value])
+    return value
+
+
+def before_write(x: Any) -> None:
+    """Tell that the memory of a handle is about to be written at this statement."""
+    if type(x) is ndarray:
+        _before_host_write(x)
+
+
+def _before_host_write(x: Any) -> None:
+    host(x)
+
+
+def step(
+    name: str, impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+    door: Callable[[Any], Any] = host, me: Any = None, into: Callable[..., Any] = convert,
+) -> Any:  # fmt: skip
+    """Run NumPy's `impl` on the memory of the operands."""
+    seen = Handles()
+    if kwargs:
+        if kwargs.get("like") is not None:
+            return _like(name, impl, args, dict(kwargs), me)
+        out = kwargs.get("out")
+        if out is not None:
+            for x in out if type(out) is tuple else (out,):
+                before_write(x)
+    real = [into(v, seen, door) for v in args]
+    named = {k: into(v, seen, door) for k, v in kwargs.items()}
+    if seen.foreign and me is not None:
+        answer = function_protocol(me, args, kwargs)
+        if answer is not _NOBODY:
+            return answer
+    return result(impl(*real, **named), seen)
+
+
+def _like(name: str, impl: Callable[..., Any], args: Any, kwargs: dict[str, Any], me: Any) -> Any:
+    like = kwargs.pop("like")
+    if type(like) is ndarray or type(like) is RealArray:
+        return step(name, impl, args, kwargs, me=me)
+    kwargs["like"] = like
+    own = getattr(type(like), "__array_function__", None)
+    if own is None or own is RealArray.__array_function__:
+        seen = Handles()
+        real = [convert(v, seen) for v in args]
+        return result(getattr(numpy, name)(*real, **kwargs), seen)
+    kwargs.pop("like")
+    return own(like, me, (type(like),), args, kwargs)
+
+
+_NOBODY = object()
+
+
+def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Operands with `__array_function__`, one of each type, subclasses before their bases, in order."""
+    found: list[Any] = []
+    types_seen: list[type] = []
+    queue = [*args, *kwargs.values()]
+    flat = []
+    for v in queue:
+        flat.extend(v if isinstance(v, (list, tuple)) else (v,))
+    for v in flat:
+        t = type(v)
+        if t in types_seen or getattr(t, "__array_function__", None) is None or isinstance(v, type):
+            continue
+        at = len(found)
+        for i, other in enumerate(types_seen):
+            if issubclass(t, other) and t is not other and other is not ndarray:
+                at = i
+                break
+        types_seen.insert(at, t)
+        found.insert(at, v)
+    return found
+
+
+def function_protocol(me: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Offer the call to the operands' `__array_function__` (NEP 18)."""
+    operands = _relevant(args, kwargs)
+    kinds = tuple(type(v) for v in operands)
+    for v in operands:
+        if type(v) is ndarray or type(v).__array_function__ is RealArray.__array_function__:
+            if all(t is ndarray or issubclass(t, RealArray) for t in kinds):
+                return _NOBODY
+            continue
+        answer = v.__array_function__(me, kinds, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    if not operands:
+        return _NOBODY
+    name = f"{getattr(me, '__module__', 'numpy')}.{me.__name__}"
+    raise TypeError(
+        f"no implementation found for '{name}' on types that implement __array_function__: "
+        f"{list(kinds)}"
+    )  # fmt: skip
+
+
+COUNTERPART: dict[Any, Any] = {}  # NumPy's object -> ours; hashable ones only
+
+
+def implementation(real: Any) -> Callable[..., Any]:
+    """The function behind NumPy's dispatch by protocol."""
+    return getattr(real, "_implementation", real)  # type: ignore[no-any-return]
+
+
+def public(
+    real: Callable[..., Any], name: str = "", door: Callable[[Any], Any] = host, writes: int | None = None,
+    deep: bool = True,
+) -> Callable[..., Any]:
+    """The public function that stands for NumPy's `real`.
+
+    Parameters
+    ----------
+    name : str, optional
+        Key in `NATIVE`; the function's own name if left out.
+    door : callable, optional
+        `plain` where NumPy or a callback may keep the operands.
+    writes : int, optional
+        Position of the operand that is written.
+    deep : bool, optional
+        Whether to look for handles within lists.
+    """
+    name = name or real.__name__
+    impl = implementation(real)
+    into = convert if deep else shallow
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        native = NATIVE.get(name)
+        if native is not None:
+            answer = native(*args, **kwargs)
+            if answer is not NotImplemented:
+                return answer
+        if writes is not None and len(args) > writes:
+            before_write(args[writes])
+        return step(name, impl, args, kwargs, door, call, into)
+
+    return dressed(call, real)
+
+
+def dressed(call: Any, real: Any) -> Any:
+    """`call` with the name, documentation and signature of `real`, entered as its counterpart."""
+    functools.update_wrapper(call, real, updated=())
+    COUNTERPART[real] = call
+    return call
+
+
+__all__ = [
+    "COUNTERPART", "NATIVE", "SCALARS", "before_write", "classify", "convert", "dressed", "function_protocol",
+    "implementation", "plain", "public", "result", "step",
+]  # fmt: skip

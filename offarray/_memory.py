@@ -1,0 +1,179 @@
+"""Memory behind the handles: adopting NumPy's arrays as bases, fresh views, and export.
+
+in: _array.py; out: fusion.node.Base and runtime.buffer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy
+from numpy.lib.array_utils import byte_bounds
+
+from .fusion.node import READY, Base, leaf
+from .runtime import buffer as buffers
+
+RealArray = numpy.ndarray
+Array = numpy.ndarray[Any, Any]
+NATIVE = frozenset("?bBhHiIlLqQefdFD")  # characters of the data types that kernels hold
+_pointer = ctypes.c_void_p.from_address
+_DATA = object.__basicsize__  # the data pointer follows the object's head
+
+ndarray: Any
+host: Callable[[Any], Array]
+fresh: Callable[[Array], Any]
+view: Callable[[Array, Any], Any]
+wrap: Callable[..., Any]
+
+
+def connect(*doors: Any) -> None:
+    """Learn the handle's class and doors, which stand above this module."""
+    global ndarray, host, fresh, view, wrap
+    ndarray, host, fresh, view, wrap = doors
+
+
+def address(a: Array) -> int:
+    """Address of the first element."""
+    return _pointer(id(a) + _DATA).value or 0
+
+
+def native(dtype: numpy.dtype[Any]) -> bool:
+    """Whether kernels hold the data type."""
+    return dtype.char in NATIVE and dtype.isnative
+
+
+def adopt(x: Any, foreign: bool = False) -> Base:
+    """The base of a handle in host mode, made now."""
+    a = x._np
+    dtype = a.dtype
+    buffer = buffers.adopt(a, foreign)
+    if a.flags.c_contiguous or not dtype.itemsize:
+        shape = a.shape
+    else:
+        shape = (buffer.nbytes // dtype.itemsize,)
+    node = leaf(buffer, dtype, shape)
+    x._offset = address(a) - buffer.address
+    base = x._base = Base(node)
+    x._at = node.serial
+    return base
+
+
+def foreign(a: Array, owner: Any = None) -> Any:
+    """A handle on memory that others look at too."""
+    x = fresh(a)
+    x._owner = owner
+    adopt(x, True)
+    return x
+
+
+def _offset(x: Any) -> int:
+    adopt(x)
+    return x._offset  # type: ignore[no-any-return]
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    x._shape = shape = x._np.shape
+    return shape  # type: ignore[no-any-return]
+
+
+def _dtype(x: Any) -> numpy.dtype[Any]:
+    x._dtype = dtype = x._np.dtype
+    return dtype  # type: ignore[no-any-return]
+
+
+def _strides(x: Any) -> tuple[int, ...]:
+    x._strides = strides = x._np.strides
+    return strides  # type: ignore[no-any-return]
+
+
+def _writeable(x: Any) -> bool:
+    x._writeable = writeable = x._np.flags.writeable
+    return writeable  # type: ignore[no-any-return]
+
+
+# slots of a handle that are worked out from `_np` when first read
+LAZY: dict[str, Callable[[Any], Any]] = {
+    "_base": adopt, "_offset": _offset, "_shape": _shape, "_dtype": _dtype, "_strides": _strides,
+    "_writeable": _writeable,
+}  # fmt: skip
+
+
+def refresh(x: Any) -> Array:
+    """The NumPy view of a handle's current value."""
+    if type(x) is not ndarray:
+        if isinstance(x, RealArray):
+            return x
+        raise TypeError(f"an array is needed, not {type(x).__name__}")
+    base = x._base
+    if base.node.state != READY:
+        ready(x)
+    node = base.node
+    writeable = x._writeable
+    a = node.buffer.view(x._dtype, x._shape, x._offset, x._strides)
+    if not writeable:
+        a.flags.writeable = False
+    x._np = a
+    x._at = node.serial
+    return a  # type: ignore[no-any-return]
+
+
+def ready(x: Any) -> None:
+    """Evaluate a handle's base."""
+    from . import _evaluate  # the pipeline imports the handles
+
+    _evaluate.ready(x)
+
+
+def export(x: Any) -> Array:
+    """A NumPy array that may be handed out."""
+    host(x)
+    buffer = x._base.node.buffer
+    return buffer.export(x._dtype, x._shape, x._offset, x._strides, x._writeable)  # type: ignore[no-any-return]
+
+
+def wrap_view(a: Array, root: Any, parents: Iterable[Any]) -> Any:
+    """A NumPy view whose owner is none of the parents' arrays: find the parent by address, or adopt the owner."""
+    start = address(a)
+    for p in parents:
+        if type(p) is ndarray:
+            low, high = byte_bounds(host(p))
+            if low <= start < high:
+                return view(a, p)
+    if type(root) is RealArray:
+        # held by `a` and by one variable in each of two frames, unless somebody else has it
+        known = sys.getrefcount(root) > 4 or sys.getrefcount(a) > 4 or root.base is not None
+        return view(a, foreign(root) if known else fresh(root))
+    return foreign(a, root)
+
+
+def construct(
+    shape: Any, dtype: Any = float, buffer: Any = None, offset: Any = 0, strides: Any = None, order: Any = None
+) -> Any:
+    """`numpy.ndarray(...)` as a handle."""
+    keep = buffer
+    if type(buffer) is ndarray:
+        buffer = export(buffer)
+    a = RealArray(shape, dtype, buffer, offset, strides, order)
+    if keep is None:
+        return fresh(a)
+    if type(keep) is ndarray:
+        return wrap(a, (keep,))
+    return foreign(a, keep)
+
+
+def relabel(x: Any, name: str, value: Any) -> None:
+    """Set shape, dtype or strides of a handle in place."""
+    a = host(x)
+    other = a.view()
+    setattr(other, name, value)
+    if x._at is True and name != "dtype":
+        setattr(a, name, value)  # still the only array on its memory: keep it
+        other = a
+    else:
+        base = x._base
+        x._offset = address(other) - base.node.buffer.address
+        x._np = other
+    x._shape, x._dtype, x._strides = other.shape, other.dtype, other.strides

@@ -1,0 +1,333 @@
+"""Methods, attributes and protocols of the handle that NumPy's own array answers.
+
+in: the handle's class; out: `_dispatch.step` on NumPy's method of the same name.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+from . import _dispatch
+from ._array import RealArray, fresh, host, ndarray, plain, view, wrap
+from ._dispatch import Handles, before_write, convert, result, step
+from ._flags import flagsobj, flatiter, setflags
+
+# Methods that read the array and give an array, a view or a scalar.
+READS = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
+    "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "getfield", "max", "mean", "min",
+    "nonzero", "prod", "ravel", "repeat", "reshape", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
+    "take", "trace", "transpose", "var",
+)  # fmt: skip
+# Methods that write into the array.
+WRITES = ("fill", "partition", "put", "setfield", "sort")
+# Methods that give Python objects or bytes, or write a file.
+LEAVES = ("item", "tobytes", "tolist", "dump", "dumps", "tofile")
+# Conversions of a single element.
+CASTS: dict[str, Callable[..., Any]] = {
+    "__bool__": bool, "__int__": int, "__float__": float, "__complex__": complex, "__index__": operator.index,
+    "__repr__": repr, "__str__": str,
+}  # fmt: skip
+
+
+def _reads(name: str) -> Any:
+    real = getattr(RealArray, name)
+
+    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        native = _dispatch.NATIVE.get("ndarray." + name)
+        if native is not None:
+            answer = native(self, *args, **kwargs)
+            if answer is not NotImplemented:
+                return answer
+        return step(name, real, (self, *args), kwargs)
+
+    return method
+
+
+def _writes(name: str) -> Any:
+    real = getattr(RealArray, name)
+
+    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        before_write(self)
+        return step(name, real, (self, *args), kwargs)
+
+    return method
+
+
+def _leaves(name: str) -> Any:
+    real = getattr(RealArray, name)
+
+    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        return real(host(self), *args, **kwargs)
+
+    return method
+
+
+def _casts(convert_one: Callable[..., Any]) -> Any:
+    def method(self: ndarray) -> Any:
+        return convert_one(host(self))
+
+    return method
+
+
+def view_method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+    """The same memory as another type; see `numpy.ndarray.view`."""
+    args = tuple(RealArray if a is ndarray else a for a in args)
+    kwargs = {k: RealArray if v is ndarray else v for k, v in kwargs.items()}
+    kinds = [v for v in (*args, kwargs.get("type"), kwargs.get("dtype")) if isinstance(v, type)]
+    if any(issubclass(k, RealArray) and k is not RealArray for k in kinds):
+        return plain(self).view(*args, **kwargs)
+    a = host(self)
+    r = a.view(*args, **kwargs)
+    return view(r, self)
+
+
+def byteswap(self: ndarray, inplace: Any = False) -> ndarray:
+    """Swap the bytes of the elements; see `numpy.ndarray.byteswap`."""
+    if inplace:
+        before_write(self)
+        host(self).byteswap(True)
+        return self
+    return fresh(host(self).byteswap(False))
+
+
+def resize(self: ndarray, *new_shape: Any, **kwargs: Any) -> None:
+    """Change shape and size in place; see `numpy.ndarray.resize`."""
+    refcheck = kwargs.pop("refcheck", True)
+    if kwargs:
+        raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument for this function")
+    shape = new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape
+    if shape is None or shape == ():
+        if new_shape and shape == () or shape is None:
+            if shape is None:
+                return
+    a = host(self)
+    if type(shape) is ndarray:
+        shape = tuple(shape.tolist())
+    shape = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
+    if any(n < 0 for n in shape):
+        raise ValueError("all elements of the new shape must be non-negative")
+    if not (a.flags.c_contiguous or a.flags.f_contiguous):
+        raise ValueError("resize only works on single-segment arrays")
+    size = 1
+    for n in shape:
+        size *= n
+    if size != a.size:
+        if not self.flags.owndata:
+            raise ValueError("cannot resize this array: it does not own its data")
+        shared = self._at is not True and (self._base.node.buffer.shared or sys.getrefcount(self._base) > 2)
+        if refcheck and (shared or sys.getrefcount(self) > 4 or weakref.getweakrefcount(self)):
+            raise ValueError(
+                "cannot resize an array that references or is referenced\nby another array in this way.\n"
+                "Use the np.resize function or refcheck=False"
+            )
+        before_write(self)
+        new = numpy.zeros(size, a.dtype)
+        keep = min(size, a.size)
+        new[:keep] = a.ravel("K")[:keep]
+        _become(self, new.reshape(shape) if a.flags.c_contiguous else new.reshape(shape))
+    else:
+        self.shape = shape
+
+
+def _become(x: ndarray, a: Any) -> None:
+    """Let a handle start afresh on `a`."""
+    owned = a if a.base is None else a.copy()
+    for slot in ("_base", "_offset", "_strides", "_shape", "_dtype", "_writeable"):
+        try:
+            object.__delattr__(x, slot)
+        except AttributeError:
+            pass
+    x._np = owned
+    x._at = True
+    x._owner = None
+
+
+# --- attributes -----------------------------------------------------------------------------------------------------
+
+
+def _part(name: str) -> Any:
+    def get(self: ndarray) -> Any:
+        native = _dispatch.NATIVE.get("ndarray." + name)
+        if native is not None:
+            answer = native(self)
+            if answer is not NotImplemented:
+                return answer
+        r = getattr(host(self), name)
+        return result(r, Handles([self]))
+
+    def put(self: ndarray, value: Any) -> None:
+        before_write(self)
+        setattr(host(self), name, convert(value, Handles()))
+
+    return property(get, put, doc=getattr(RealArray, name).__doc__)
+
+
+def _set_flat(self: ndarray, value: Any) -> None:
+    before_write(self)
+    host(self).flat = convert(value, Handles())
+
+
+def _explicit(frame: Any) -> bool:
+    """Whether the calling Python code reads an attribute by name (and no C code asks behind its back)."""
+    import dis
+
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("LOAD_ATTR", "LOAD_METHOD"))
+
+
+def _interface(name: str) -> Any:
+    def get(self: ndarray) -> Any:
+        # NumPy would keep the handle instead of the exported array: it is sent to __array__, whose export is counted
+        if not _explicit(sys._getframe(1)):
+            raise AttributeError(name)
+        a = plain(self)
+        weakref.finalize(self, lambda kept: None, a)
+        return getattr(a, name)
+
+    return property(get, doc=getattr(RealArray, name).__doc__)
+
+
+def array(self: ndarray, dtype: Any = None, *, copy: Any = None) -> Any:
+    """The value as a NumPy array."""
+    a = plain(self)
+    if copy is None or copy is False:
+        if dtype is None:
+            return a
+        want = numpy.dtype(dtype)
+        if copy is None:
+            return a if want == a.dtype else a.astype(want)
+        return a if want == a.dtype else a.__array__(want, copy=False)
+    return a.__array__(copy=True) if dtype is None else a.__array__(dtype, copy=True)
+
+
+def array_function(self: ndarray, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+    """NEP 18: a NumPy function was called on our arrays."""
+    for t in kinds:
+        if t is not ndarray and not issubclass(t, RealArray):
+            return NotImplemented
+    own = _dispatch.COUNTERPART.get(func)
+    if own is not None and own is not func:
+        return own(*args, **kwargs)
+    return step(func.__name__, _dispatch.implementation(func), args, kwargs, plain)
+
+
+def array_wrap(self: ndarray, arr: Any, context: Any = None, return_scalar: Any = False) -> Any:
+    """A result of a function that knows arrays only through protocols."""
+    if return_scalar and arr.ndim == 0:
+        return arr[()]
+    if type(arr) is ndarray:
+        return arr
+    r = numpy.asarray(arr)
+    return wrap(r)
+
+
+def iterate(self: ndarray) -> Iterator[Any]:
+    """Iterate over the first axis."""
+    if not self._shape:
+        raise TypeError("iteration over a 0-d array")
+    return _items(self)
+
+
+def _items(self: ndarray) -> Iterator[Any]:
+    for i in range(self._shape[0]):
+        yield self[i]
+
+
+def contains(self: ndarray, value: Any) -> bool:
+    """Whether any element equals `value`."""
+    return convert(value, Handles()) in host(self)
+
+
+def restore(shape: Any, dtype: Any, fortran: bool, data: Any) -> ndarray:
+    """Rebuild a pickled array."""
+    if isinstance(data, (bytes, list)):
+        a = numpy._core.multiarray._reconstruct(RealArray, (0,), b"b")
+        a.__setstate__((1, shape, dtype, fortran, data))
+        return fresh(a)
+    a = numpy.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    return wrap(a)  # type: ignore[no-any-return]
+
+
+def reduce_ex(self: ndarray, protocol: Any) -> Any:
+    """Pickle through NumPy's bytes."""
+    a = host(self)
+    fortran = a.flags.f_contiguous and not a.flags.c_contiguous
+    if protocol >= 5 and not a.dtype.hasobject and (a.flags.c_contiguous or fortran) and a.size and a.dtype.itemsize:
+        import pickle
+
+        # the export is counted only as long as the pickler lives; the bytes are read at once or held by the caller
+        real = plain(self)
+        try:
+            return restore, (a.shape, a.dtype, fortran, pickle.PickleBuffer(real.T if fortran else real))
+        except (BufferError, ValueError):
+            pass
+    state = a.__reduce__()[2]
+    return restore, (state[1], state[2], state[3], state[4])
+
+
+def _format(self: ndarray, spec: str) -> str:
+    if self._shape:
+        return object.__format__(self, spec)
+    return format(self.item(), spec)
+
+
+def class_getitem(cls: Any, item: Any) -> Any:
+    """`ndarray[shape, dtype]` for annotations."""
+    RealArray[item]  # NumPy's own checks
+    return types.GenericAlias(ndarray, item)
+
+
+def install(cls: Any) -> None:
+    """Give the handle its methods and attributes."""
+    made: dict[str, Any] = {name: _reads(name) for name in READS}
+    made.update((name, _writes(name)) for name in WRITES)
+    made.update((name, _leaves(name)) for name in LEAVES)
+    made.update((name, _casts(one)) for name, one in CASTS.items())
+    made.update(
+        view=view_method, byteswap=byteswap, resize=resize, setflags=setflags, __array__=array, __iter__=iterate,
+        __contains__=contains, __reduce_ex__=reduce_ex, __format__=_format, __array_function__=array_function,
+        __array_wrap__=array_wrap,
+    )  # fmt: skip
+    for name, method in made.items():
+        method.__name__ = name
+        method.__qualname__ = f"ndarray.{name}"
+        method.__doc__ = getattr(RealArray, name).__doc__
+        setattr(cls, name, method)
+    for name in ("T", "mT", "real", "imag"):
+        setattr(cls, name, _part(name))
+    for name in ("__array_interface__", "__array_struct__"):
+        setattr(cls, name, _interface(name))
+    cls.flat = property(flatiter, _set_flat, doc=RealArray.flat.__doc__)
+    cls.flags = property(flagsobj, doc=RealArray.flags.__doc__)
+    cls.ctypes = property(lambda self: plain(self).ctypes, doc=RealArray.ctypes.__doc__)
+    cls.data = property(lambda self: plain(self).data, doc=RealArray.data.__doc__)
+    cls.__reduce__ = lambda self: reduce_ex(self, 2)
+    cls.__setstate__ = _setstate
+    cls.__copy__ = lambda self: fresh(host(self).__copy__())
+    cls.__deepcopy__ = lambda self, memo=None: fresh(host(self).__deepcopy__({} if memo is None else memo))
+    cls.__array_finalize__ = lambda self, obj=None: None
+    cls.__array_namespace__ = _namespace
+    cls.__dlpack__ = lambda self, **kwargs: plain(self).__dlpack__(**kwargs)
+    cls.__dlpack_device__ = lambda self: host(self).__dlpack_device__()
+    cls.__class_getitem__ = classmethod(class_getitem)
+    cls.__sizeof__ = lambda self: object.__sizeof__(self) + (self.nbytes if self._owner is None else 0)
+    if sys.version_info >= (3, 12):
+        cls.__buffer__ = lambda self, flags: memoryview(plain(self))
+
+
+def _setstate(self: ndarray, state: Any) -> None:
+    a = numpy._core.multiarray._reconstruct(RealArray, (0,), b"b")
+    a.__setstate__(state)
+    _become(self, a)
+
+
+def _namespace(self: ndarray, *, api_version: Any = None) -> Any:
+    host(self).__array_namespace__(api_version=api_version)
+    return sys.modules[__package__ or "offarray"]

@@ -1,0 +1,197 @@
+"""The names of NumPy's modules, each with offarray's object where there is one.
+
+in: offarray/__init__.py and every `import offarray.<module>`; out: `_dispatch.public`, `_ufuncs.restore`.
+
+A public NumPy module that has no file here is mirrored: `Finder` makes `offarray.x` from `numpy.x` when it is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from . import _dispatch
+from ._array import Subclassable, host, ndarray, plain
+from ._dispatch import COUNTERPART, Handles, convert, public, result
+from ._flags import flatiter
+from ._ufuncs import restore, ufunc
+
+# Functions that say nothing about arrays: NumPy's own objects.
+OWN = frozenset(
+    "seterr geterr seterrcall geterrcall getbufsize setbufsize set_printoptions get_printoptions get_include "
+    "show_config show_runtime test issubdtype isdtype sctype2char get_handler_name get_handler_version mintypecode "
+    "bench add_docstring add_newdoc add_newdoc_ufunc info iterable".split()
+)
+# Functions whose operands NumPy, or a callback, may keep.
+KEEPS = frozenset(
+    "apply_along_axis apply_over_axes piecewise fromfunction from_dlpack frombuffer as_ctypes as_array nested_iters "
+    "fromiter select fromregex run_module_suite".split()
+)
+# Functions that make an array from one object: NumPy looks into lists by itself.
+CREATES = frozenset("array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require".split())
+# Functions that write one operand: its position.
+WRITES = dict.fromkeys(("put", "copyto", "fill_diagonal", "place", "putmask", "put_along_axis"), 0)
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(numpy.sum))
+ALIASED = ("typing", "exceptions", "dtypes", "f2py", "version")  # modules without a word about arrays
+
+COUNTERPART.update({numpy.ndarray: ndarray, numpy.flatiter: flatiter, numpy.ufunc: ufunc, Subclassable: ndarray})
+
+
+class Indexer:
+    """An object of NumPy's that makes arrays from an index, as `numpy.r_`."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.__doc__ = real.__doc__
+
+    def __getitem__(self, key: Any) -> Any:
+        seen = Handles()
+        return result(self._real[convert(key, seen)], seen)
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class vectorize(numpy.vectorize):
+    """A Python function called for each element; see `numpy.vectorize`."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        seen = Handles()
+        real = [convert(v, seen, plain) for v in args]
+        return result(super().__call__(*real, **{k: convert(v, seen, plain) for k, v in kwargs.items()}), seen)
+
+
+def frompyfunc(*args: Any, **kwargs: Any) -> ufunc:
+    """A ufunc from a Python function; see `numpy.frompyfunc`."""
+    return ufunc(numpy.frompyfunc(*args, **kwargs))
+
+
+COUNTERPART.update({numpy.vectorize: vectorize, numpy.frompyfunc: frompyfunc})
+
+
+def counterpart(value: Any, name: str) -> Any:
+    """What stands for NumPy's object `value`, found under `name`."""
+    if isinstance(value, numpy.ufunc):
+        return restore(value)
+    if isinstance(value, types.ModuleType):
+        inner = value.__name__.partition("numpy.")[2]
+        return Later(inner) if inner and not inner.startswith("_") else value
+    if isinstance(value, numpy.lib._index_tricks_impl.AxisConcatenator | numpy.lib._index_tricks_impl.nd_grid):
+        return Indexer(value)
+    if isinstance(value, numpy.generic | numpy.dtype):
+        return value
+    try:
+        known = COUNTERPART.get(value)
+    except TypeError:
+        return value
+    if known is not None:
+        return known
+    if not isinstance(value, _FUNCTIONS) or name in OWN or not str(value.__module__).startswith("numpy"):
+        return value
+    return public(
+        value, door=plain if name in KEEPS else host, writes=WRITES.get(name), deep=name not in CREATES
+    )  # fmt: skip
+
+
+class Later:
+    """A module of ours that is imported when somebody asks for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
+    """Give the module namespace `target` every public name of the NumPy module `real`, and import modules late."""
+    later: dict[str, str] = {}
+    for name in dir(real):
+        if name.startswith("_") or name in target:
+            continue
+        if name in _lazy(real):
+            later[name] = f"{package}.{name}"
+            continue
+        value = counterpart(getattr(real, name), name)
+        if type(value) is Later:
+            later[name] = f"{ROOT}.{value.name}"
+        else:
+            target[name] = value
+    if hasattr(real, "__all__"):
+        target["__all__"] = list(real.__all__)
+    target.setdefault("__doc__", real.__doc__)
+
+    def module_getattr(name: str) -> Any:
+        where = later.get(name)
+        if where is not None:
+            value = target[name] = importlib.import_module(where)
+            return value
+        if name.startswith("__") or not hasattr(real, name):
+            getattr(real, name)  # NumPy's own message for names that are gone
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        return counterpart(getattr(real, name), name)
+
+    target["__getattr__"] = module_getattr
+    target["__dir__"] = lambda: sorted({*target, *later})
+
+
+ROOT = __package__ or "offarray"
+
+
+def _lazy(real: types.ModuleType) -> frozenset[str]:
+    if real is not numpy:
+        return frozenset()
+    return frozenset(
+        "linalg fft dtypes random polynomial ma ctypeslib exceptions testing matlib f2py typing rec char core strings "
+        "lib emath".split()
+    )
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Mirrors NumPy's public modules as modules of this package."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        """A specification for `offarray.x` where NumPy has a public `numpy.x`."""
+        head, _, rest = fullname.partition(".")
+        if head != ROOT or not rest or any(p.startswith("_") for p in rest.split(".")):
+            return None
+        if rest.split(".")[0] in ("core", "distutils", "fusion", "codegen", "runtime"):
+            return None
+        try:
+            real = _real_module(rest)
+        except ImportError:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=hasattr(real, "__path__"))
+
+    def create_module(self, spec: Any) -> Any:
+        """NumPy's own module where there is nothing to mirror."""
+        rest = spec.name.partition(".")[2]
+        return None if rest not in ALIASED else types.ModuleType(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Fill the mirror."""
+        rest = module.__name__.partition(".")[2]
+        real = _real_module(rest)
+        if rest in ALIASED:
+            sys.modules[module.__name__] = real
+            return
+        fill(vars(module), real, module.__name__)
+
+
+def _real_module(rest: str) -> types.ModuleType:
+    if rest == "emath":
+        return numpy.emath
+    return importlib.import_module("numpy." + rest)
+
+
+def door(kind: str) -> Any:
+    """The way operands reach NumPy."""
+    return _dispatch.plain if kind == "plain" else _dispatch.host

@@ -1,0 +1,367 @@
+"""Ufuncs and the operators of the handle.
+
+in: the namespace and the handle's operators; out: NumPy's ufuncs on ready memory.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from . import _dispatch
+from ._array import HOST, RealArray, fresh, host, ndarray, plain
+from ._dispatch import SCALARS, Handles, before_write, convert, result
+
+_new = object.__new__
+_real_ufunc_override = RealArray.__array_ufunc__
+_NOBODY = object()
+
+
+class UfuncType(type):
+    """Metaclass of `ufunc`: NumPy's own ufuncs (SciPy's, numba's) are instances too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is cls or isinstance(instance, numpy.ufunc)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is cls or issubclass(subclass, numpy.ufunc)
+
+
+class ufunc(metaclass=UfuncType):
+    """A function that operates element by element on whole arrays; see `numpy.ufunc`."""
+
+    def __init__(self, real: numpy.ufunc) -> None:
+        self.real = real
+        self.nin = real.nin
+        self.__name__ = real.__name__
+        self.__doc__ = real.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == self.nin:
+            real: list[Any] = []
+            for v in args:
+                t = type(v)
+                if t is ndarray:
+                    real.append(host(v))
+                elif t in SCALARS:
+                    real.append(v)
+                else:
+                    return _method(self, "__call__", args, kwargs)
+            r = self.real(*real)
+            if type(r) is RealArray:
+                return fresh(r)
+            return tuple(map(_own, r)) if type(r) is tuple else r
+        return _method(self, "__call__", args, kwargs)
+
+    def reduce(self, *args: Any, **kwargs: Any) -> Any:
+        """Fold along axes; see `numpy.ufunc.reduce`."""
+        return _method(self, "reduce", args, kwargs)
+
+    def accumulate(self, *args: Any, **kwargs: Any) -> Any:
+        """All partial folds along an axis; see `numpy.ufunc.accumulate`."""
+        return _method(self, "accumulate", args, kwargs)
+
+    def reduceat(self, *args: Any, **kwargs: Any) -> Any:
+        """Folds of slices; see `numpy.ufunc.reduceat`."""
+        return _method(self, "reduceat", args, kwargs)
+
+    def outer(self, *args: Any, **kwargs: Any) -> Any:
+        """Every pair of elements; see `numpy.ufunc.outer`."""
+        return _method(self, "outer", args, kwargs)
+
+    def at(self, *args: Any, **kwargs: Any) -> Any:
+        """Unbuffered operation in place at indices; see `numpy.ufunc.at`."""
+        if args:
+            before_write(args[0])
+        return _method(self, "at", args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def __repr__(self) -> str:
+        return repr(self.real)
+
+    def __reduce__(self) -> Any:
+        return restore, (self.real,)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self.real), *object.__dir__(self)} - {"real"})
+
+
+def restore(real: numpy.ufunc) -> ufunc:
+    """The ufunc object that stands for NumPy's `real`, one for each."""
+    own = _dispatch.COUNTERPART.get(real)
+    if own is None:
+        own = _dispatch.COUNTERPART[real] = ufunc(real)
+    return own  # type: ignore[no-any-return]
+
+
+def _own(value: Any) -> Any:
+    return fresh(value) if type(value) is RealArray else value
+
+
+def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run one method of a ufunc in NumPy, after the operands' `__array_ufunc__` had their say."""
+    answer = _protocol(uf, method, args, kwargs)
+    if answer is not _NOBODY:
+        return answer
+    seen = Handles()
+    out = kwargs.get("out") if kwargs else None
+    if out is not None:
+        for x in out if type(out) is tuple else (out,):
+            before_write(x)
+    elif method == "__call__":
+        for x in args[uf.nin :]:
+            before_write(x)
+    real = [convert(v, seen) for v in args]
+    named = {k: convert(v, seen) for k, v in kwargs.items()}
+    target = uf.real if method == "__call__" else getattr(uf.real, method)
+    return result(target(*real, **named), seen)
+
+
+_overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
+_overrides.update(dict.fromkeys(SCALARS, False))
+
+
+def overrides(t: type) -> bool:
+    """Whether operands of this type take part in NEP 13."""
+    known = _overrides.get(t)
+    if known is None:
+        own = getattr(t, "__array_ufunc__", _NOBODY)
+        known = own is not _NOBODY and own is not _real_ufunc_override
+        if not issubclass(t, type):
+            _overrides[t] = known
+    return known
+
+
+def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Offer the call to foreign operands (NEP 13)."""
+    operands = list(args if method != "at" else args)
+    if kwargs:
+        out = kwargs.get("out")
+        if out is not None:
+            operands.extend(out if type(out) is tuple else (out,))
+        where = kwargs.get("where")
+        if where is not None and where is not True:
+            operands.append(where)
+    if not any(overrides(type(v)) for v in operands):
+        return _NOBODY
+    chosen: list[Any] = []
+    for v in operands:
+        t = type(v)
+        if not overrides(t) or any(type(c) is t for c in chosen):
+            continue
+        if t.__array_ufunc__ is None:
+            raise TypeError(
+                f"operand '{t.__name__}' does not support ufuncs (__array_ufunc__=None)"
+            )  # fmt: skip
+        at = len(chosen)
+        for i, c in enumerate(chosen):
+            if issubclass(t, type(c)):
+                at = i
+                break
+        chosen.insert(at, v)
+    nin = uf.nin if method == "__call__" else len(args)
+    inputs, extra = args, dict(kwargs)
+    if method == "__call__" and len(args) > nin:
+        inputs, extra["out"] = args[:nin], tuple(args[nin:])
+    elif extra.get("out") is not None and type(extra["out"]) is not tuple:
+        extra["out"] = (extra["out"],)
+    elif "out" in extra and extra["out"] is None:
+        del extra["out"]
+    if method in _POSITIONAL:
+        inputs = _normalised(uf, method, args, extra)
+    for v in chosen:
+        answer = v.__array_ufunc__(uf, method, *inputs, **extra)
+        if answer is not NotImplemented:
+            return answer
+    shown = ", ".join(map(repr, inputs)) + "".join(f", {k}={v!r}" for k, v in extra.items())
+    names = ", ".join(repr(type(v).__name__) for v in operands)
+    raise TypeError(
+        f"operand type(s) all returned NotImplemented from __array_ufunc__({uf!r}, {method!r}, {shown}): {names}"
+    )
+
+
+_POSITIONAL = {
+    "reduce": (1, ("axis", "dtype", "out", "keepdims", "initial", "where")),
+    "accumulate": (1, ("axis", "dtype", "out")),
+    "reduceat": (2, ("axis", "dtype", "out")),
+}
+
+
+def _normalised(uf: ufunc, method: str, args: tuple[Any, ...], extra: dict[str, Any]) -> tuple[Any, ...]:
+    """Positional options moved to `extra`, as NumPy hands them on."""
+    count, names = _POSITIONAL[method]
+    if len(args) > count + len(names):
+        raise TypeError(f"{method}() takes at most {count + len(names)} arguments ({len(args)} given)")
+    for name, value in zip(names, args[count:], strict=False):
+        if name in extra:
+            raise TypeError(f"argument for {method}() given by name ('{name}') and position ({count})")
+        if name == "out":
+            if value is not None:
+                extra["out"] = value if type(value) is tuple else (value,)
+        else:
+            extra[name] = value
+    return args[:count]
+
+
+def array_ufunc(self: ndarray, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """NEP 13: a NumPy ufunc was called on our arrays."""
+    out = kwargs.get("out", ())
+    for v in (*inputs, *(out if type(out) is tuple else (out,))):
+        if type(v) is not ndarray and overrides(type(v)):
+            return NotImplemented
+    own = function if type(function) is ufunc else restore(function)
+    if type(out) is tuple and len(out) == 1 and method != "__call__":
+        kwargs["out"] = out[0]
+    return own(*inputs, **kwargs) if method == "__call__" else getattr(own, method)(*inputs, **kwargs)
+
+
+# --- operators ------------------------------------------------------------------------------------------------------
+
+_BASIC = SCALARS | {list, tuple, str, bytes, type(None), dict, set, slice}
+
+
+def _defers(other: Any) -> bool:
+    """Whether NumPy would leave a binary operation to the right operand."""
+    t = type(other)
+    if t in _BASIC:
+        return False
+    own = getattr(t, "__array_ufunc__", _NOBODY)
+    if own is not _NOBODY:
+        return own is None
+    try:
+        priority = float(getattr(other, "__array_priority__", -1000000.0))
+    except Exception:
+        return False
+    return priority > 0.0
+
+
+def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str, reflected: bool) -> Any:
+    """A binary operation with an operand that is neither a handle nor a scalar."""
+    t = type(other)
+    if t is RealArray:
+        r = op(other, host(self)) if reflected else op(host(self), other)
+    elif issubclass(t, RealArray):
+        a = plain(self)
+        return result(op(other, a) if reflected else op(a, other), Handles([self]))
+    elif not reflected and _defers(other) and hasattr(t, name):
+        return NotImplemented
+    elif getattr(t, "__array_ufunc__", 0) is None:
+        return NotImplemented
+    elif overrides(t):
+        return uf(other, self) if reflected else uf(self, other)
+    else:
+        seen = Handles()
+        b = convert(other, seen)
+        if reflected:
+            r = uf.real(b, host(self))
+        elif t in _BASIC:
+            r = op(host(self), b)
+        else:
+            r = uf.real(host(self), b)
+    if type(r) is tuple:
+        return tuple(map(_own, r))
+    return fresh(r) if type(r) is RealArray else r
+
+
+def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
+    def forward(self: ndarray, other: Any) -> Any:
+        t = type(other)
+        if t is ndarray:
+            b = other._np if other._at is HOST else host(other)
+        elif t in SCALARS:
+            b = other
+        else:
+            return _slow(self, other, op, uf, name, False)
+        r = op(self._np if self._at is HOST else host(self), b)
+        if type(r) is RealArray:
+            x = _new(ndarray)
+            x._np = r
+            x._at = HOST
+            x._owner = None
+            return x
+        return tuple(map(_own, r)) if type(r) is tuple else r
+
+    def reflected(self: ndarray, other: Any) -> Any:
+        if type(other) not in SCALARS:
+            return _slow(self, other, op, uf, name, True)
+        r = op(other, host(self))
+        return fresh(r) if type(r) is RealArray else tuple(map(_own, r)) if type(r) is tuple else r
+
+    return forward, reflected
+
+
+def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
+    def method(self: ndarray, other: Any) -> Any:
+        t = type(other)
+        if t is ndarray:
+            b: Any = host(other)
+        elif t in SCALARS or t in _BASIC or issubclass(t, RealArray):
+            b = convert(other, Handles())
+        elif overrides(t):
+            if t.__array_ufunc__ is None:
+                return NotImplemented
+            return uf(self, other, out=(self,))
+        else:
+            b = other
+        before_write(self)
+        op(host(self), b)
+        return self
+
+    return method
+
+
+def _unary(op: Callable[..., Any]) -> Any:
+    def method(self: ndarray) -> Any:
+        r = op(host(self))
+        return fresh(r) if type(r) is RealArray else r
+
+    return method
+
+
+_ARITHMETIC = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "lshift": "left_shift", "rshift": "right_shift", "and": "bitwise_and",
+    "or": "bitwise_or", "xor": "bitwise_xor", "matmul": "matmul", "divmod": "divmod",
+}  # fmt: skip
+_COMPARE = {
+    "lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+
+
+def _pow(forward: Any) -> Any:
+    def method(self: ndarray, other: Any, modulo: Any = None) -> Any:
+        return NotImplemented if modulo is not None else forward(self, other)
+
+    return method
+
+
+def install(cls: Any) -> None:
+    """Give the handle its operators."""
+    for short, name in _ARITHMETIC.items():
+        uf = restore(getattr(numpy, name))
+        op = divmod if short == "divmod" else getattr(operator, f"__{short}__")
+        forward, reflected = _binary(op, uf, f"__r{short}__")
+        if short == "pow":
+            forward, reflected = _pow(forward), _pow(reflected)
+        setattr(cls, f"__{short}__", _named(forward, f"__{short}__"))
+        setattr(cls, f"__r{short}__", _named(reflected, f"__r{short}__"))
+        if short != "divmod":
+            setattr(cls, f"__i{short}__", _named(_inplace(getattr(operator, f"__i{short}__"), uf), f"__i{short}__"))
+    for short, name in _COMPARE.items():
+        forward, _ = _binary(getattr(operator, short), restore(getattr(numpy, name)), f"__{short}__")
+        setattr(cls, f"__{short}__", _named(forward, f"__{short}__"))
+    for short in ("neg", "pos", "abs", "invert"):
+        setattr(cls, f"__{short}__", _named(_unary(getattr(operator, f"__{short}__")), f"__{short}__"))
+    cls.__array_ufunc__ = array_ufunc
+
+
+def _named(method: Any, name: str) -> Any:
+    method.__name__ = name
+    method.__qualname__ = f"ndarray.{name}"
+    method.__doc__ = getattr(RealArray, name).__doc__
+    return method
