@@ -131,6 +131,8 @@ class Buffer:
 
         Without `strides` the elements lie in C order.
         """
+        if 0 in shape:
+            offset = 0  # NumPy refuses an offset into empty memory
         if dtype.hasobject and dtype.kind != "T":
             array = self._references(self.array, dtype, shape, offset, strides)
         else:
@@ -151,6 +153,8 @@ class Buffer:
             if token is None:
                 token = Export(self)
                 self._export = weakref.ref(token)
+            if 0 in shape:
+                offset = 0
             if dtype.hasobject and dtype.kind != "T":
                 array = self._references(token, dtype, shape, offset, strides)
             else:
