@@ -75,7 +75,7 @@ def export_ends_and_the_array_is_private_again(np: Any) -> Any:
 @program
 def read_only_export(np: Any) -> Any:
     x = line(np)
-    v = numpy.asarray(x)
+    v = numpy.asarray(x)[...]
     v.flags.writeable = False
     y = x + 1
     x[0] = 5
