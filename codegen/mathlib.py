@@ -30,7 +30,7 @@ DTYPES = {  # NumPy's type characters -> our names
     for c in "?bBhHiIlLqQefdFD"
 }
 
-_umath = numpy._core.umath
+_umath: Any = numpy._core.umath  # type: ignore[attr-defined]
 _HEAD = ctypes.c_int * 4  # nin, nout, nargs, identity at offset 16
 _FUNCTIONS, _DATA, _COUNT, _TYPES = 32, 40, 48, 64
 
@@ -150,9 +150,7 @@ def call_vector(code: Code, name: str, width: int, dtype: str, args: tuple[str, 
         size = len(pieces)
         t = vtype(dtype, lanes // size)
         both = mask(range(2 * lanes // size))
-        pieces = [
-            code.op(f"shufflevector {t} {pieces[k]}, {t} {pieces[k + 1]}, {both}") for k in range(0, size, 2)
-        ]
+        pieces = [code.op(f"shufflevector {t} {pieces[k]}, {t} {pieces[k + 1]}, {both}") for k in range(0, size, 2)]
     if lanes < width:
         return code.op(f"shufflevector {t} {pieces[0]}, {t} poison, {mask(range(lanes))}")
     return pieces[0]

@@ -12,19 +12,21 @@ import math
 
 from . import faults as _faults
 from . import mathlib, numerics_cast, numerics_complex, numerics_float, numerics_int
-from .rules import Rules, emit, kind
+from .rules import Args, Rules, Srcs, emit, kind
 from .text import PARTS, SIZES, Code, Reg, literal
 
 RULES: Rules = numerics_int.RULES | numerics_float.RULES | numerics_complex.RULES
 
 # one result of a ufunc that has two -> (ufunc, which)
-SPLIT = {"modf_frac": ("modf", 0), "modf_int": ("modf", 1), "frexp_mantissa": ("frexp", 0), "frexp_exponent": ("frexp", 1)}
+SPLIT = {
+    "modf_frac": ("modf", 0), "modf_int": ("modf", 1), "frexp_mantissa": ("frexp", 0), "frexp_exponent": ("frexp", 1),
+}  # fmt: skip
 
 suspicious = _faults.suspicious
 faults = _faults.faults
 
 
-def _loop(op: str, srcs: tuple[str, ...], out: str) -> tuple[str, tuple[str, ...], int] | None:
+def _loop(op: str, srcs: Srcs, out: str) -> tuple[str, tuple[str, ...], int] | None:
     """(ufunc, types, which result) of NumPy's loop for the operation."""
     name, which = SPLIT.get(op, (op, 0))
     for types in mathlib.signatures(name):
@@ -33,7 +35,7 @@ def _loop(op: str, srcs: tuple[str, ...], out: str) -> tuple[str, tuple[str, ...
     return None
 
 
-def supports(op: str, srcs: tuple[str, ...], out: str) -> bool:
+def supports(op: str, srcs: Srcs, out: str) -> bool:
     """Whether `apply` emits this operation for these dtypes of the sources and the result."""
     if op == "cast":
         return len(srcs) == 1 and srcs[0] in SIZES and out in SIZES
@@ -45,7 +47,7 @@ def supports(op: str, srcs: tuple[str, ...], out: str) -> bool:
     return loop is not None and ((op, kind(srcs[0])) in RULES or mathlib.has_loop(loop[0], loop[1]))
 
 
-def apply(code: Code, op: str, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def apply(code: Code, op: str, srcs: Srcs, out: str, args: Args) -> Reg:
     """Emit one operation.
 
     Parameters
@@ -73,7 +75,7 @@ def apply(code: Code, op: str, srcs: tuple[str, ...], out: str, args: tuple[Reg,
     return mathlib.call_loop(code, loop[0], loop[1], args, loop[2])
 
 
-def _select(code: Code, out: str, args: tuple[Reg, ...]) -> Reg:
+def _select(code: Code, out: str, args: Args) -> Reg:
     condition, x, y = args
     assert isinstance(condition, str)
     if isinstance(x, tuple) and isinstance(y, tuple):

@@ -7,22 +7,22 @@ the conversion works in, which is 32 bits wide for types of one and two bytes.
 from __future__ import annotations
 
 from .numerics_float import choose, compare, either, magnitude
+from .rules import Args, Srcs
 from .text import PARTS, SIZES, Code, Reg
 
 
 def out_of_range(code: Code, src: str, out: str, x: str) -> str:
-    """Lanes whose value, truncated, does not fit `out` (NaN included), seen from a conversion of `work_type` size."""
+    """Lanes that no conversion to `out` holds: NaN, and what does not fit the type it works in.
+
+    An unsigned type takes negative values down to the least of its signed twin, wrapped.
+    """
     work = work_type(src, out)
     width = 8 * SIZES[work]
-    limit = 2.0 ** (width - (work[0] == "i"))
-    low = -1.0 if work[0] == "u" else -limit
-    # -limit is in range; just below it no f4 exists, but in f8 values between -limit - 1 and -limit truncate to it.
-    if work[0] == "i" and src == "f8" and width == 32:
-        fits = [compare(code, "ogt", src, x, low - 1.0), compare(code, "olt", src, x, limit)]
-    else:
-        above = "ogt" if work[0] == "u" else "oge"
-        fits = [compare(code, above, src, x, low), compare(code, "olt", src, x, limit)]
-    inside = code.op(f"and {code.type('b1')} {fits[0]}, {fits[1]}")
+    low, high = -(2.0 ** (width - 1)), 2.0 ** (width - (work[0] == "i"))
+    # f8 holds numbers between low - 1 and low, which truncate to low; the coarser f4 has none there.
+    between = src == "f8" and width == 32
+    above = compare(code, "ogt" if between else "oge", src, x, low - 1.0 if between else low)
+    inside = code.op(f"and {code.type('b1')} {above}, {compare(code, 'olt', src, x, high)}")
     return code.op(f"xor {code.type('b1')} {inside}, {code.const('b1', 1)}")
 
 
@@ -118,7 +118,7 @@ def real_cast(code: Code, src: str, out: str, x: str) -> str:
     return (_int_to_float if out[0] == "f" else _int_to_int)(code, src, out, x)
 
 
-def cast(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def cast(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     """Rule of "cast"."""
     src, x = srcs[0], args[0]
     part = PARTS.get(out)
@@ -132,5 +132,3 @@ def cast(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> 
     if part:
         return real_cast(code, src, part, x), code.const(part, 0.0)
     return real_cast(code, src, out, x)
-
-

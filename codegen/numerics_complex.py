@@ -7,18 +7,17 @@ operation are those of its steps.
 from __future__ import annotations
 
 from .numerics_float import both, choose, compare, either, magnitude
-from .rules import Rule, Rules
+from .rules import Args, Rule, Rules, Srcs, same
 from .text import PARTS, Code, Reg
 
-Srcs, Args = tuple[str, ...], tuple[Reg, ...]
 _STEPS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 
 
-def step(code: Code, op: str, part: str, x: str, y: str) -> str:
-    """One float operation, noted in `code.trace` if that is a list."""
+def step(code: Code, op: str, part: str, x: str, y: str, when: str = "") -> str:
+    """One float operation, noted in `code.trace` if that is a list; only lanes of `when` use it."""
     result = code.op(f"{_STEPS[op]} {code.type(part)} {x}, {y}")
     if code.trace is not None:
-        code.trace.append((op, part, (x, y), result))
+        code.trace.append((op, part, (x, y), result, when))
     return result
 
 
@@ -41,7 +40,7 @@ def _fused(code: Code, part: str, x: str, y: str, z: str) -> str:
         return step(code, "add", part, step(code, "multiply", part, x, y), z)
     result = code.intrinsic("fma", part, x, y, z)
     if code.trace is not None:
-        code.trace.append(("fma", part, (x, y, z), result))
+        code.trace.append(("fma", part, (x, y, z), result, ""))
     return result
 
 
@@ -60,24 +59,39 @@ def _square(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
 
 
 def _divide(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    """Smith's method: everything divided by the larger part of the divisor first."""
+    """Smith's method: everything divided by the larger part of the divisor first; by zero, part by part."""
     part, (a, b), (c, d) = PARTS[out], _parts(args[0]), _parts(args[1])
     sizes = magnitude(code, part, c), magnitude(code, part, d)
+    nothing = both(code, compare(code, "oeq", part, sizes[0], 0.0), compare(code, "oeq", part, sizes[1], 0.0))
+    usual = code.op(f"xor {code.type('b1')} {nothing}, {code.const('b1', 1)}")
+
+    def do(op: str, x: str, y: str) -> str:
+        return step(code, op, part, x, y, usual)
+
     by_real = compare(code, "oge", part, *sizes)
     large, small = choose(code, by_real, part, c, d), choose(code, by_real, part, d, c)
+    ratio = do("divide", small, large)
+    scale = do("divide", code.const(part, 1.0), do("add", large, do("multiply", small, ratio)))
+    # (a + b*ratio, b - a*ratio) by the real part, (a*ratio + b, b*ratio - a) by the imaginary one
+    p = do("multiply", choose(code, by_real, part, b, a), ratio)
+    q = do("multiply", choose(code, by_real, part, a, b), ratio)
+    re = do("add", choose(code, by_real, part, a, b), p)
+    im = do("subtract", choose(code, by_real, part, b, q), choose(code, by_real, part, q, a))
+    re, im = do("multiply", re, scale), do("multiply", im, scale)
+    zeros = step(code, "divide", part, a, sizes[0], nothing), step(code, "divide", part, b, sizes[0], nothing)
+    return pick(code, nothing, part, zeros, (re, im))
+
+
+def _reciprocal(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """1 / (a + bi), both parts divided by the larger one first."""
+    part, (a, b) = PARTS[out], _parts(args[0])
+    by_real = compare(code, "ole", part, magnitude(code, part, b), magnitude(code, part, a))
+    large, small = choose(code, by_real, part, a, b), choose(code, by_real, part, b, a)
     ratio = step(code, "divide", part, small, large)
     total = step(code, "add", part, large, step(code, "multiply", part, small, ratio))
-    scale = step(code, "divide", part, code.const(part, 1.0), total)
-    # (a + b*ratio, b - a*ratio) by the real part, (a*ratio + b, b*ratio - a) by the imaginary one
-    p = step(code, "multiply", part, choose(code, by_real, part, b, a), ratio)
-    q = step(code, "multiply", part, choose(code, by_real, part, a, b), ratio)
-    re = step(code, "add", part, choose(code, by_real, part, a, b), p)
-    first, second = choose(code, by_real, part, b, q), choose(code, by_real, part, q, a)
-    im = step(code, "subtract", part, first, second)
-    re, im = step(code, "multiply", part, re, scale), step(code, "multiply", part, im, scale)
-    nothing = both(code, compare(code, "oeq", part, sizes[0], 0.0), compare(code, "oeq", part, sizes[1], 0.0))
-    zero_re, zero_im = step(code, "divide", part, a, sizes[0]), step(code, "divide", part, b, sizes[0])
-    return choose(code, nothing, part, zero_re, re), choose(code, nothing, part, zero_im, im)
+    minus = code.op(f"fneg {code.type(part)} {ratio}")
+    re = step(code, "divide", part, choose(code, by_real, part, 1.0, ratio), total)
+    return re, step(code, "divide", part, choose(code, by_real, part, minus, -1.0), total)
 
 
 def _negative(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
@@ -101,10 +115,6 @@ def _part(which: int) -> Rule:
         return _parts(args[0])[which]
 
     return rule
-
-
-def _same(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    return args[0]
 
 
 def has_nan(code: Code, part: str, x: tuple[str, str]) -> str:
@@ -188,12 +198,14 @@ RULES: Rules = {
     (op, "c"): rule
     for op, rule in {
         "add": _both_parts("add"), "subtract": _both_parts("subtract"), "multiply": _multiply, "square": _square,
-        "divide": _divide, "negative": _negative, "positive": _same, "conjugate": _conjugate, "rint": _rint,
+        "divide": _divide, "reciprocal": _reciprocal, "negative": _negative, "positive": same, "conjugate": _conjugate,
+        "rint": _rint,
         "real": _part(0), "imag": _part(1), "equal": _equal, "not_equal": _not_equal,
         "less": _order("olt"), "less_equal": _order("ole"), "greater": _order("ogt"), "greater_equal": _order("oge"),
         "maximum": _extreme("oge", False), "minimum": _extreme("ole", False),
         "fmax": _extreme("oge", True), "fmin": _extreme("ole", True),
         **{op: _classify(op) for op in ("isnan", "isinf", "isfinite")},
-        "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"), "logical_not": _not,
+        "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"),
+        "logical_not": _not,
     }.items()
 }  # fmt: skip

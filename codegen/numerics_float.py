@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 from . import mathlib
-from .rules import Rule, Rules, emit, merge, same
+from .rules import Args, Rule, Rules, Srcs, emit, merge, same
 from .text import SIZES, Code, Reg
 
 MANTISSA = {"f2": 10, "f4": 23, "f8": 52}
 SMALLEST = {"f2": 2.0**-14, "f4": 2.0**-126, "f8": 2.0**-1022}  # normal
 LARGEST = {"f2": 65504.0, "f4": (2 - 2.0**-23) * 2.0**127, "f8": (2 - 2.0**-52) * 2.0**1023}
-
-Srcs, Args = tuple[str, ...], tuple[Reg, ...]
 
 
 def compare(code: Code, condition: str, dtype: str, x: Reg, y: Reg | float) -> str:
@@ -265,7 +263,8 @@ FLOAT: dict[str, Rule] = {
     "fmax": _numeric_extreme("ogt"), "fmin": _numeric_extreme("olt"),
     "isnan": "fcmp uno {t} {0}, {0}", "isinf": _classify("oeq"), "isfinite": _classify("olt"), "signbit": _signbit,
     "logical_and": _truth("and"), "logical_or": _truth("or"), "logical_xor": _truth("xor"), "logical_not": _not,
-    **dict.fromkeys(("rad2deg", "degrees"), _scaled(DEGREES)), **dict.fromkeys(("deg2rad", "radians"), _scaled(RADIANS)),
+    **dict.fromkeys(("rad2deg", "degrees"), _scaled(DEGREES)),
+    **dict.fromkeys(("deg2rad", "radians"), _scaled(RADIANS)),
     **dict.fromkeys(("positive", "conjugate"), same), **dict.fromkeys(("absolute", "fabs"), _intrinsic("fabs")),
     **{op: _intrinsic(op) for op in ("sqrt", "floor", "ceil", "trunc", "copysign")}, "rint": _intrinsic("roundeven"),
     "modf_int": _intrinsic("trunc"), "modf_frac": _modf_frac,

@@ -5,7 +5,7 @@ Signed and unsigned arithmetic wraps; division by zero gives 0 and MIN // -1 giv
 
 from __future__ import annotations
 
-from .rules import Rule, Rules, any_lane, same
+from .rules import Args, Rule, Rules, Srcs, any_lane, emit, same
 from .text import SIZES, Code, Reg
 
 
@@ -75,22 +75,22 @@ def divide(code: Code, dtype: str, x: str, y: str, floor: bool) -> tuple[str, st
     return quotient, rest
 
 
-def _floor_divide(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _floor_divide(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return divide(code, out, str(args[0]), str(args[1]), floor=True)[0]
 
 
-def _remainder(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _remainder(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return divide(code, out, str(args[0]), str(args[1]), floor=True)[1]
 
 
-def _fmod(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _fmod(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return divide(code, out, str(args[0]), str(args[1]), floor=False)[1]
 
 
 def _shift(instruction: str) -> Rule:
     """Shift; a count outside the width (negative ones too) leaves only copies of the sign, or zeros."""
 
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         t, b, width = code.type(out), code.type("b1"), bits(out)
         fits = code.op(f"icmp ult {t} {args[1]}, {code.const(out, width)}")
         if instruction == "ashr":
@@ -100,41 +100,41 @@ def _shift(instruction: str) -> Rule:
         shifted = code.op(f"{instruction} {t} {args[0]}, {count}")
         return code.op(f"select {b} {fits}, {t} {shifted}, {t} {code.const(out, 0)}")
 
-    return emit
+    return rule
 
 
 def _choose(condition: str) -> Rule:
     """First source where the comparison holds, else the second."""
 
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         t = code.type(out)
         holds = code.op(f"icmp {condition} {t} {args[0]}, {args[1]}")
         return code.op(f"select {code.type('b1')} {holds}, {t} {args[0]}, {t} {args[1]}")
 
-    return emit
+    return rule
 
 
 def _clip(less: str) -> Rule:
     low, high = _choose(less.replace("lt", "gt")), _choose(less)
 
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
-        return high(code, srcs, out, (low(code, srcs, out, args[:2]), args[2]))
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return emit(code, high, srcs, out, (emit(code, low, srcs, out, args[:2]), args[2]))
 
-    return emit
+    return rule
 
 
-def _absolute(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _absolute(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     t = code.type(out)
     minus = code.op(f"sub {t} {code.const(out, 0)}, {args[0]}")
     below = code.op(f"icmp slt {t} {args[0]}, {code.const(out, 0)}")
     return code.op(f"select {code.type('b1')} {below}, {t} {minus}, {t} {args[0]}")
 
 
-def _negative(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _negative(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return code.op(f"sub {code.type(out)} {code.const(out, 0)}, {args[0]}")
 
 
-def _sign(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     t, b, zero = code.type(out), code.type("b1"), code.const(out, 0)
     some = code.op(f"icmp ne {t} {args[0]}, {zero}")
     one = code.op(f"zext {b} {some} to {t}")
@@ -144,11 +144,11 @@ def _sign(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) ->
     return code.op(f"select {b} {below}, {t} {code.const(out, -1)}, {t} {one}")
 
 
-def _invert(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _invert(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return code.op(f"xor {code.type(out)} {args[0]}, {code.const(out, 1 if out == 'b1' else -1)}")
 
 
-def _count(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _count(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     dtype = srcs[0]
     value = args[0] if dtype[0] == "u" else _absolute(code, srcs, dtype, args)
     total = code.intrinsic("ctpop", dtype, str(value))
@@ -157,7 +157,7 @@ def _count(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -
     return code.op(f"trunc {code.type(dtype)} {total} to {code.type('u1')}")
 
 
-def _power(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _power(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     """By squaring, until every lane's exponent is used up.  Negative exponents are the caller's to refuse."""
     t, b = code.type(out), code.type("b1")
     before, head, done = code.block, code.label("power"), code.label("powered")
@@ -179,29 +179,29 @@ def _power(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -
 
 
 def _always(value: bool) -> Rule:
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         return code.const(out, value)
 
-    return emit
+    return rule
 
 
 def _truth(connective: str) -> Rule:
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         t = code.type(srcs[0])
         x, y = (code.op(f"icmp ne {t} {a}, {code.const(srcs[0], 0)}") for a in args)
         return code.op(f"{connective} {code.type('b1')} {x}, {y}")
 
-    return emit
+    return rule
 
 
-def _not(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def _not(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return code.op(f"icmp eq {code.type(srcs[0])} {args[0]}, {code.const(srcs[0], 0)}")
 
 
 def _compare(condition: str) -> Rule:
     """Comparison; a signed and an unsigned source compare by value."""
 
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         t, b = code.type(srcs[0]), code.type("b1")
         prefix = "" if condition in ("eq", "ne") else "s" if srcs[0][0] == srcs[1][0] == "i" else "u"
         plain = code.op(f"icmp {prefix}{condition} {t} {args[0]}, {args[1]}")
@@ -212,21 +212,23 @@ def _compare(condition: str) -> Rule:
         answer = condition in (("lt", "le", "ne") if left else ("gt", "ge", "ne"))
         return code.op(f"select {b} {below}, {b} {code.const('b1', answer)}, {b} {plain}")
 
-    return emit
+    return rule
 
 
 def _either(first: str, second: str) -> Rule:
     """Bool x first (second y): `xor true` of y, then the connective."""
 
-    def emit(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         b = code.type("b1")
         turned = code.op(f"xor {b} {args[0 if second == 'x' else 1]}, {code.const('b1', 1)}")
         return code.op(f"{first} {b} {turned}, {args[1 if second == 'x' else 0]}")
 
-    return emit
+    return rule
 
 
-COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+COMPARISONS = {
+    "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+}  # fmt: skip
 
 BOTH: dict[str, Rule] = {
     "add": "add {t} {0}, {1}", "subtract": "sub {t} {0}, {1}", "multiply": "mul {t} {0}, {1}",

@@ -8,7 +8,9 @@ from .text import Code, Reg
 
 # A rule emits one operation: (code, dtypes of the sources, dtype of the result, sources) -> result.  A string is an
 # instruction with {t}, the sources' type, {o}, the result's, and {0}, {1}, {2}, the sources.
-Emit = Callable[[Code, tuple[str, ...], str, tuple[Reg, ...]], Reg]
+Srcs = tuple[str, ...]
+Args = tuple[Reg, ...]
+Emit = Callable[[Code, Srcs, str, Args], Reg]
 Rule = Emit | str
 Rules = dict[tuple[str, str], Rule]  # (op, class of the sources) -> rule
 
@@ -18,14 +20,14 @@ def kind(dtype: str) -> str:
     return "h" if dtype == "f2" else dtype[0]
 
 
-def emit(code: Code, rule: Rule, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def emit(code: Code, rule: Rule, srcs: Srcs, out: str, args: Args) -> Reg:
     """Apply a rule."""
     if isinstance(rule, str):
         return code.op(rule.format(*args, t=code.type(srcs[0]), o=code.type(out)))
     return rule(code, srcs, out, args)
 
 
-def same(code: Code, srcs: tuple[str, ...], out: str, args: tuple[Reg, ...]) -> Reg:
+def same(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     """The source itself."""
     return args[0]
 

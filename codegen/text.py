@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ..runtime.target import Target
 
 Reg = str | tuple[str, str]
+Step = tuple[str, str, tuple[str, ...], str, str]  # float operation, dtype, sources, result, lanes that use it
 
 SCALARS = {
     "b1": "i1", "i1": "i8", "u1": "i8", "i2": "i16", "u2": "i16", "i4": "i32", "u4": "i32", "i8": "i64", "u8": "i64",
@@ -84,7 +85,7 @@ class Code:
         self.slots: list[str] = []
         self.declarations: dict[str, None] = {}
         self.externs: dict[str, int | None] = {}
-        self.trace: list[tuple[str, str, tuple[str, ...], str]] | None = None  # see numerics_complex
+        self.trace: list[Step] | None = None  # see numerics_complex.step
         self._count = 0
 
     def temp(self) -> str:
