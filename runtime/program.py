@@ -163,7 +163,11 @@ def pack(words: Sequence[int | float]) -> array[int]:
     try:
         return array("Q", words)  # type: ignore[arg-type]
     except (TypeError, OverflowError):
-        return array("Q", [_word(_float_to_word(w))[0] if isinstance(w, float) else int(w) & _MASK for w in words])
+        return array("Q", [w if type(w) is int and 0 <= w <= _MASK else _bits(w) for w in words])
+
+
+def _bits(word: int | float) -> int:
+    return int(_word(_float_to_word(word))[0]) if isinstance(word, float) else int(word) & _MASK
 
 
 def launch(step: Launch, slots: Slots) -> bytes:
@@ -177,59 +181,74 @@ def launch(step: Launch, slots: Slots) -> bytes:
     scratch = allocate(need) if need else None
     fault = len(words)
     words += (0, scratch.address if scratch else 0)
+    if step.faults:
+        words += (0,) * ((step.faults + 7) // 8)  # the fault bytes stand right behind the row
+    row = pack(words)
+    address = row.buffer_info()[0]
+    row[fault] = address + 8 * (fault + 2)
     units = compiled.units(extents)
-    ranges = _split(compiled, units, step.nbytes)
-    first = pack(words + [0] * ((step.faults + 7) // 8))  # the fault bytes stand right behind the row
-    # Every part has its own row, and with it fault bytes that no other thread writes.
-    rows = [first, *(first[:] for _ in ranges[1:])]
-    addresses = [row.buffer_info()[0] for row in rows]
-    for row, address in zip(rows, addresses, strict=True):
-        row[fault] = address + 8 * (fault + 2)
-    start = time.perf_counter()
-    if len(ranges) > 1:
-        threads.run(compiled.body, addresses, ranges)
+    key = compiled.key
+    shares = 1
+    if units > 1 and _pace.get(key, _GUESS) * step.nbytes >= 2 * SHARE:
+        shares = _shares(compiled, units, step.nbytes)
+    start = _clock()
+    if shares > 1:
+        _shared(compiled, row, fault, threads.parts(units, shares))
     elif units:
-        compiled.body(addresses[0], 0, units)
+        compiled.body(address, 0, units)
     if compiled.finish is not None:
-        compiled.finish(addresses[0])
-    _account(step, time.perf_counter() - start, len(ranges))
-    if not step.faults:
-        return b""
-    for row in rows[1:]:
+        compiled.finish(address)
+    seconds = _clock() - start
+    counters = trace.counters
+    counters["kernels"] += 1
+    counters["kernel_bytes"] += step.nbytes
+    if step.nbytes:
+        _learn(key, seconds * shares / step.nbytes, shares)
+    if settings.debug >= 2 or trace.events is not None:
+        _tell(step, seconds, shares)
+    return row[fault + 2 :].tobytes()[: step.faults] if step.faults else b""
+
+
+def _shared(compiled: Compiled, row: array[int], fault: int, ranges: list[tuple[int, int]]) -> None:
+    """Run a kernel's ranges of units at the same time, and gather their fault bytes in `row`."""
+    # Every part has its own row, and with it fault bytes that no other thread writes.
+    rows = [row, *(row[:] for _ in ranges[1:])]
+    for copy in rows[1:]:
+        copy[fault] = copy.buffer_info()[0] + 8 * (fault + 2)
+    threads.run(compiled.body, [r.buffer_info()[0] for r in rows], ranges)
+    for copy in rows[1:]:
         for word in range(fault + 2, len(row)):
-            first[word] |= row[word]
-    return first[fault + 2 :].tobytes()[: step.faults]
+            row[word] |= copy[word]
 
 
-# Seconds for each byte that a kernel took when it last ran on one thread, and the least time worth sharing.
+# Seconds for each byte that a kernel took when it last ran, and the least time worth a thread of its own.
 _pace: dict[str, float] = {}
 _GUESS = 2e-10  # for a kernel not seen yet: 5 GB/s
 SHARE = 100e-6  # handing over and waking up cost 20 to 60 microseconds
+_clock = time.perf_counter
 
 
-def _split(compiled: Compiled, units: int, nbytes: int) -> list[tuple[int, int]]:
-    """The ranges of units that threads take, a single one when the launch is too short to share."""
-    if units < 2 or compiled.target.kind != "host":
-        return [(0, units)]
-    return threads.parts(units, min(threads.count(), int(_pace.get(compiled.key, _GUESS) * nbytes / SHARE)))
+def _shares(compiled: Compiled, units: int, nbytes: int) -> int:
+    """How many threads a launch is worth; any number gives the same bits."""
+    if compiled.target.kind != "host":
+        return 1
+    return max(1, min(units, threads.count(), int(_pace.get(compiled.key, _GUESS) * nbytes / SHARE)))
 
 
-def _account(step: Launch, seconds: float, shares: int) -> None:
-    trace.count("kernels")
-    trace.count("kernel_bytes", step.nbytes)
+def _learn(key: str, pace: float, shares: int) -> None:
+    if shares > 1:  # a bound from above: lets a kernel that was slow only once go back to one thread
+        pace = min(pace, _pace.get(key, pace))
+    if len(_pace) > 10_000:
+        _pace.clear()
+    _pace[key] = pace
+
+
+def _tell(step: Launch, seconds: float, shares: int) -> None:
     key = step.compiled.key
-    if step.nbytes:
-        pace = seconds * shares / step.nbytes
-        if shares > 1:  # a bound from above: lets a kernel that was slow only once go back to one thread
-            pace = min(pace, _pace.get(key, pace))
-        if len(_pace) > 10_000:
-            _pace.clear()
-        _pace[key] = pace
-    if settings.debug >= 2:
-        speed = step.nbytes / max(seconds, 1e-9) / 1e9
-        extents = "x".join(map(str, step.extents)) or "scalar"
-        text = f"kernel {key[:12]} {extents} {step.nbytes} bytes {seconds * 1e3:.3f} ms {speed:.2f} GB/s"
-        trace.log(2, f"{text} {shares} threads" if shares > 1 else text)
+    speed = step.nbytes / max(seconds, 1e-9) / 1e9
+    extents = "x".join(map(str, step.extents)) or "scalar"
+    text = f"kernel {key[:12]} {extents} {step.nbytes} bytes {seconds * 1e3:.3f} ms {speed:.2f} GB/s"
+    trace.log(2, f"{text} {shares} threads" if shares > 1 else text)
     trace.emit("kernel", None, key=key, nbytes=step.nbytes, seconds=seconds, threads=shares)
 
 

@@ -176,14 +176,26 @@ def test_threads_share_units_and_keep_faults_apart(count: int, monkeypatch: pyte
 def test_small_launches_and_other_targets_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = kernel(double, units=8)
     with config(threads=4):
-        assert program._split(compiled, 8, 1000) == [(0, 8)]
-        assert len(program._split(compiled, 8, 1 << 30)) == 4
+        assert program._shares(compiled, 8, 1000) == 1
+        assert program._shares(compiled, 8, 1 << 30) == 4
+        assert program._shares(compiled, 3, 1 << 30) == 3
         other = compiled._replace(target=HOST._replace(kind="interpret"))
-        assert program._split(other, 8, 1 << 30) == [(0, 8)]
+        assert program._shares(other, 8, 1 << 30) == 1
         monkeypatch.setitem(program._pace, compiled.key, 1e-3)
-        assert len(program._split(compiled, 8, 1000)) == 4
+        assert program._shares(compiled, 8, 1000) == 4
     with config(threads=1):
-        assert program._split(compiled, 8, 1 << 30) == [(0, 8)]
+        assert program._shares(compiled, 8, 1 << 30) == 1
+
+
+def test_a_kernel_that_was_slow_once_goes_back_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_pace", {})
+    program._learn("k", 1e-6, 1)
+    program._learn("k", 2e-6, 2)
+    assert program._pace["k"] == 1e-6
+    program._learn("k", 1e-9, 2)
+    assert program._pace["k"] == 1e-9
+    program._learn("k", 1e-8, 1)
+    assert program._pace["k"] == 1e-8
 
 
 @pytest.mark.parametrize("where", [0, 1])
