@@ -1,0 +1,224 @@
+"""Loads and stores of a kernel: addresses built up axis by axis, and vectors of memory."""
+
+from __future__ import annotations
+
+from .abi import Layout
+from .frame import Frame, repeat
+from .kernel import STRIDED, UNIT, Kernel, Load
+from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
+
+Access = tuple[str, int]  # ("load", number of the value) or ("store", number of the store)
+
+
+class Memory:
+    """Emits the accesses of one function.
+
+    Parameters
+    ----------
+    code : Code
+    kernel : Kernel
+    layout : Layout
+    domains : list of int
+        The axes that each value varies over.
+    vector : int
+        The vector axis.
+    row : str
+        Register of the argument row.
+    """
+
+    def __init__(
+        self, code: Code, kernel: Kernel, layout: Layout, domains: list[int], vector: int, row: str
+    ) -> None:  # fmt: skip
+        self.code, self.kernel, self.layout = code, kernel, layout
+        self.domains, self.vector, self.row = domains, vector, row
+        self._words: dict[tuple[int, str], str] = {}
+        self._lanes: dict[tuple[str, int], str] = {}
+
+    def word(self, number: int, type: str = "i64") -> str:
+        """A word of the argument row, loaded once at the top of the function."""
+        key = (number, type)
+        if key not in self._words:
+            place, register = self.code.temp(), self.code.temp()
+            self.code.slots += [
+                f"  {place} = getelementptr i64, ptr {self.row}, i64 {number}",
+                f"  {register} = load {type}, ptr {place}, align 8",
+            ]
+            self._words[key] = register
+        return self._words[key]
+
+    def _hoisted(self, text: str) -> str:
+        name = self.code.temp()
+        self.code.slots.append(f"  {name} = {text}")
+        return name
+
+    def lane_offsets(self, stride: str, lanes: int) -> str:
+        """0, stride, 2 * stride ... for a stride that is known at the top of the function."""
+        key = (stride, lanes)
+        if key not in self._lanes:
+            vector = f"<{lanes} x i64>"
+            first = self._hoisted(f"insertelement {vector} poison, i64 {stride}, i64 0")
+            every = self._hoisted(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
+            steps = ", ".join(f"i64 {k}" for k in range(lanes))
+            self._lanes[key] = self._hoisted(f"mul {vector} {every}, <{steps}>")
+        return self._lanes[key]
+
+    # ------------------------------------------------------------------ pointers
+    def _what(self, access: Access) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """(operand, stride classes, stride words) of an access."""
+        kind, n = access
+        if kind == "store":
+            store = self.kernel.stores[n]
+            return store.operand, store.strides, self.layout.store_strides[n]
+        load = self.kernel.values[n].arg
+        assert isinstance(load, Load)
+        return load.operand, load.strides, self.layout.load_strides[n]
+
+    def stride(self, access: Access, axis: int) -> str:
+        """Bytes from one index of `axis` to the next, as a register or a constant."""
+        operand, classes, words = self._what(access)
+        if classes[axis] == UNIT:
+            return str(SIZES[self.kernel.operands[operand].dtype])
+        return self.word(words[sum(c == STRIDED for c in classes[:axis])]) if classes[axis] else "0"
+
+    def pointer(self, frame: Frame, access: Access) -> str:
+        """The pointer of an access with every open axis added (of the vector axis the first lane)."""
+        operand, classes, _ = self._what(access)
+        where, added = frame.places.get(access, (f"%p{operand}", 0))
+        for axis, index in frame.index.items():
+            if classes[axis] and not added >> axis & 1:
+                added |= 1 << axis
+                if classes[axis] == UNIT:
+                    # 16-byte items are not an addressing mode's scale: count in parts of them
+                    dtype = self.kernel.operands[operand].dtype
+                    item = f"[2 x {SCALARS[PARTS[dtype]]}]" if dtype in PARTS else mtype(dtype, 1)
+                    where = self.code.op(f"getelementptr {item}, ptr {where}, i64 {index}")
+                else:
+                    offset = self.code.op(f"mul i64 {index}, {self.stride(access, axis)}")
+                    where = self.code.op(f"getelementptr i8, ptr {where}, i64 {offset}")
+        frame.places[access] = (where, added)
+        return where
+
+    # ------------------------------------------------------------------ loads and stores
+    def load(self, frame: Frame, n: int) -> Reg:
+        """The value of load `n`."""
+        code, value = self.code, self.kernel.values[n]
+        assert isinstance(value.arg, Load)
+        dtype = self.kernel.operands[value.arg.operand].dtype
+        where = self.pointer(frame, ("load", n))
+        words = self.layout.load_strides[n][len(self.layout.load_strides[n]) - len(value.src) :]
+        offsets = None
+        for s, number in zip(value.src, words, strict=True):
+            index, stride = frame.regs[s], self.word(number)
+            assert isinstance(index, str)
+            if self.is_vector(s, frame):
+                every = repeat(code, "i64", frame.lanes, stride)
+                step = code.op(f"mul <{frame.lanes} x i64> {index}, {every}")
+                offsets = step if offsets is None else code.op(f"add <{frame.lanes} x i64> {offsets}, {step}")
+            else:
+                where = code.op(f"getelementptr i8, ptr {where}, i64 {code.op(f'mul i64 {index}, {stride}')}")
+        if not self.is_vector(n, frame):
+            code.lanes = 1
+            return code.read(dtype, where, 1)
+        code.lanes = frame.lanes
+        kind = value.arg.strides[self.vector]
+        if offsets is None and kind == UNIT:
+            return self._read(frame, dtype, where)
+        if kind:
+            along = self.lane_offsets(self.stride(("load", n), self.vector), frame.lanes)
+            offsets = along if offsets is None else code.op(f"add <{frame.lanes} x i64> {offsets}, {along}")
+        assert offsets is not None
+        return self._gather(frame, dtype, where, offsets)
+
+    def is_vector(self, n: int, frame: Frame) -> bool:
+        """Whether value `n` fills a register with neighbours here."""
+        return frame.lanes > 1 and bool(self.domains[n] >> self.vector & 1)
+
+    def store(self, frame: Frame, k: int, value: Reg) -> None:
+        """Write `value` (a vector if the store runs along the open vector axis) to its place."""
+        code, store = self.code, self.kernel.stores[k]
+        dtype = self.kernel.operands[store.operand].dtype
+        where = self.pointer(frame, ("store", k))
+        code.lanes = frame.lanes
+        if frame.lanes == 1:
+            code.write(dtype, value, where, 1)
+        elif store.strides[self.vector] == UNIT:
+            self._write(frame, dtype, where, value)
+        else:
+            offsets = self.lane_offsets(self.stride(("store", k), self.vector), frame.lanes)
+            self._scatter(frame, dtype, where, offsets, value)
+
+    def _double(self, frame: Frame) -> str:
+        """The mask with every lane twice: of interleaved complex parts."""
+        n = frame.lanes
+        twice = mask([k // 2 for k in range(2 * n)])
+        return self.code.op(f"shufflevector <{n} x i1> {frame.mask}, <{n} x i1> poison, {twice}")
+
+    def _read(self, frame: Frame, dtype: str, where: str) -> Reg:
+        code, lanes = self.code, frame.lanes
+        if frame.mask is None:
+            return code.read(dtype, where, 1)
+        if dtype in PARTS:
+            wide = vtype(PARTS[dtype], 2 * lanes)
+            both = self._masked_load(wide, where, f"<{2 * lanes} x i1>", self._double(frame))
+            return code.split(PARTS[dtype], both)
+        value = self._masked_load(mtype(dtype, lanes), where, f"<{lanes} x i1>", frame.mask)
+        return code.from_byte(value) if dtype == "b1" else value
+
+    def _masked_load(self, type: str, where: str, mask_type: str, lanes: str) -> str:
+        arguments = (("ptr", where), ("i32", "1"), (mask_type, lanes), (type, "zeroinitializer"))
+        return self.code.call(type, f"llvm.masked.load.{_suffix(type)}.p0", *arguments)
+
+    def _write(self, frame: Frame, dtype: str, where: str, value: Reg) -> None:
+        code, lanes = self.code, frame.lanes
+        if frame.mask is None:
+            code.write(dtype, value, where, 1)
+            return
+        type, mask_type, select = mtype(dtype, lanes), f"<{lanes} x i1>", frame.mask
+        if isinstance(value, tuple):
+            type, mask_type, select = vtype(PARTS[dtype], 2 * lanes), f"<{2 * lanes} x i1>", self._double(frame)
+            value = code.join(PARTS[dtype], value)
+        elif dtype == "b1":
+            value = code.to_byte(value)
+        name = f"llvm.masked.store.{_suffix(type)}.p0"
+        code.declare(f"declare void @{name}({type}, ptr, i32, {mask_type})")
+        code.add(f"call void @{name}({type} {value}, ptr {where}, i32 1, {mask_type} {select})")
+
+    def _gather(self, frame: Frame, dtype: str, where: str, offsets: str) -> Reg:
+        if dtype in PARTS:
+            part = PARTS[dtype]
+            second = self.code.op(f"getelementptr i8, ptr {where}, i64 {SIZES[part]}")
+            first = self._gather(frame, part, where, offsets)
+            other = self._gather(frame, part, second, offsets)
+            assert isinstance(first, str) and isinstance(other, str)
+            return first, other
+        code, lanes, type = self.code, frame.lanes, mtype(dtype, frame.lanes)
+        places = code.op(f"getelementptr i8, ptr {where}, <{lanes} x i64> {offsets}")
+        chosen = frame.mask or "splat (i1 true)"
+        value = code.call(
+            type, f"llvm.masked.gather.{_suffix(type)}.v{lanes}p0",
+            (f"<{lanes} x ptr>", places), ("i32", "1"), (f"<{lanes} x i1>", chosen), (type, "zeroinitializer"),
+        )  # fmt: skip
+        return code.from_byte(value) if dtype == "b1" else value
+
+    def _scatter(self, frame: Frame, dtype: str, where: str, offsets: str, value: Reg) -> None:
+        code, lanes = self.code, frame.lanes
+        if isinstance(value, tuple):
+            part = PARTS[dtype]
+            second = code.op(f"getelementptr i8, ptr {where}, i64 {SIZES[part]}")
+            self._scatter(frame, part, where, offsets, value[0])
+            self._scatter(frame, part, second, offsets, value[1])
+            return
+        if dtype == "b1":
+            value = code.to_byte(value)
+        type = mtype(dtype, lanes)
+        places = code.op(f"getelementptr i8, ptr {where}, <{lanes} x i64> {offsets}")
+        name = f"llvm.masked.scatter.{_suffix(type)}.v{lanes}p0"
+        code.declare(f"declare void @{name}({type}, <{lanes} x ptr>, i32, <{lanes} x i1>)")
+        chosen = frame.mask or "splat (i1 true)"
+        code.add(f"call void @{name}({type} {value}, <{lanes} x ptr> {places}, i32 1, <{lanes} x i1> {chosen})")
+
+
+def _suffix(type: str) -> str:
+    """An intrinsic's name for a vector type: "v8f64"."""
+    count, scalar = type[1:-1].split(" x ")
+    return f"v{count}" + {"half": "f16", "float": "f32", "double": "f64"}.get(scalar, scalar)

@@ -1,0 +1,339 @@
+"""Kernel IR to LLVM IR: the levels of a schedule written out with explicit vectors.
+
+in: a kernel and its plan; out: the text of a module with the functions `body` and `finish` of a `Compiled`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..runtime.target import Target
+from . import numerics
+from .abi import layout
+from .access import Memory
+from .folds import Kind, join, kind_of, lift, positions, scan_lanes
+from .frame import Frame, State, begin, branch, counted, lesser, parts, repeat, whole
+from .kernel import Fold, Kernel
+from .loops import Loops
+from .rules import any_lane
+from .schedule import COLUMNS, GRAIN, Level, Loop, Plan, axes_mask, domains
+from .text import PARTS, SCALARS, Code, Reg, vtype
+
+
+class Module(NamedTuple):
+    """The text of one kernel's module and what it links to."""
+
+    text: str
+    externs: dict[str, int | None]
+
+
+class Emitter:
+    """Writes one function: `level` for straight code, `Loops` for what repeats it."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, target: Target) -> None:
+        self.kernel, self.plan = kernel, plan
+        self.code = Code(target)
+        self.layout = layout(kernel)
+        self.domains = domains(kernel)
+        self.memory = Memory(self.code, kernel, self.layout, self.domains, plan.vector, "%row")
+        self.kinds: dict[int, Kind] = {
+            n: kind_of(kernel, n) for n, v in enumerate(kernel.values) if isinstance(v.arg, Fold)
+        }
+        self.fault_byte = {n: k for k, n in enumerate(kernel.faults)}
+        self.range: dict[int, tuple[str, str]] = {}  # split axis -> this unit's bounds
+        self.loops = Loops(self)
+
+    # ------------------------------------------------------------------ values
+    def extent(self, axis: int) -> str:
+        """Register of an axis' extent."""
+        return self.memory.word(self.layout.extents + axis)
+
+    def bounds(self, axis: int) -> tuple[str, str]:
+        """First index and end of the loop over `axis`."""
+        return self.range.get(axis) or ("0", self.extent(axis))
+
+    def wide(self, frame: Frame, n: int) -> Reg:
+        """Value `n` as a vector."""
+        reg = frame.regs[n]
+        if self.memory.is_vector(n, frame):
+            return reg
+        if n not in frame.wide:
+            dtype = self.kernel.values[n].dtype
+            scalar = SCALARS[PARTS.get(dtype, dtype)]
+            frame.wide[n] = whole([repeat(self.code, scalar, frame.lanes, r) for r in parts(reg)])
+        return frame.wide[n]
+
+    def operand(self, frame: Frame, n: int, vector: bool) -> Reg:
+        """Value `n` for an operation on vectors or on scalars."""
+        return self.wide(frame, n) if vector else frame.regs[n]
+
+    def value(self, frame: Frame, n: int) -> None:
+        """Compute value `n`."""
+        v, vector = self.kernel.values[n], self.memory.is_vector(n, frame)
+        if v.op == "load":
+            frame.regs[n] = self.memory.load(frame, n)
+            return
+        self.code.lanes = frame.lanes if vector else 1
+        if v.op == "iota":
+            index = frame.index[int(v.arg or 0)]  # type: ignore[arg-type]
+            frame.regs[n] = positions(self.code, frame.lanes, index) if vector else index
+        elif v.op == "arg":
+            frame.regs[n] = self.scalar(int(v.arg or 0), v.dtype)  # type: ignore[arg-type]
+        elif v.op == "fold":
+            frame.regs[n] = self.scan(frame, n)
+        else:
+            args = tuple(self.operand(frame, s, vector) for s in v.src)
+            frame.regs[n] = numerics.apply(self.code, v.op, self.sources(n), v.dtype, args)
+
+    def sources(self, n: int) -> tuple[str, ...]:
+        """Dtypes of a value's sources."""
+        return tuple(self.kernel.values[s].dtype for s in self.kernel.values[n].src)
+
+    def scalar(self, number: int, dtype: str) -> Reg:
+        """A scalar argument, from its words."""
+        word = self.layout.scalars[number]
+        if dtype in PARTS:
+            both = [self._number(word + k, PARTS[dtype]) for k in (0, 1)]
+            return both[0], both[1]
+        return self._number(word, dtype)
+
+    def _number(self, word: int, dtype: str) -> str:
+        code = self.code
+        if dtype[0] == "f":
+            register = self.memory.word(word, "double")
+            # By way of float: exact, and no processor lacks the two steps.
+            for to, last in (("float", "double"), ("half", "float")):
+                if dtype in ("f2", "f4") and (to == "float" or dtype == "f2"):
+                    register = code.op(f"fptrunc {last} {register} to {to}")
+            return register
+        register = self.memory.word(word)
+        if dtype == "b1":
+            return code.op(f"icmp ne i64 {register}, 0")
+        return register if dtype in ("i8", "u8") else code.op(f"trunc i64 {register} to {vtype(dtype, 1)}")
+
+    def scan(self, frame: Frame, n: int) -> Reg:
+        """The prefix of scan `n` at the present index, or indices."""
+        v, kind, code = self.kernel.values[n], self.kinds[n], self.code
+        assert isinstance(v.arg, Fold)
+        source = v.src[0]
+        vector = self.memory.is_vector(n, frame)
+        x = parts(lift(code, kind, self.kernel.values[source].dtype, self.operand(frame, source, vector)))
+        if vector and self.plan.vector in v.arg.axes:
+            frame.carry[n], result = scan_lanes(code, kind, frame.lanes, frame.carry[n], x, frame.mask)
+            return whole(result)
+        frame.carry[n] = join(code, kind, code.lanes, frame.carry[n], x)
+        return whole(frame.carry[n])
+
+    # ------------------------------------------------------------------ levels
+    def level(self, level: Level, frame: Frame, bail: str | None = None) -> dict[int, State]:
+        """Emit a level at the present index.
+
+        Parameters
+        ----------
+        bail : str, optional
+            Label of a block that does this level over, with the reporting of faults; without it they are
+            reported here.
+
+        Returns
+        -------
+        states : dict
+            The element of every fold that is under way.
+        """
+        faulting: list[int] = []
+        states: dict[int, State] = {}
+        for step in level.steps:
+            if isinstance(step, Loop):
+                states |= self.loops.loop(step, frame)
+                continue
+            for n in step:
+                self.value(frame, n)
+            faulting += [n for n in step if n in self.fault_byte and self.kernel.values[n].op != "fold"]
+        if faulting:
+            self.report(frame, faulting, bail)
+        for n in level.takes:
+            states[n] = self.element(frame, n)
+        for k in level.stores:
+            value = self.kernel.stores[k].value
+            self.memory.store(frame, k, self.operand(frame, value, frame.lanes > 1))
+        return states
+
+    def element(self, frame: Frame, n: int) -> State:
+        """What fold `n` combines at the present index."""
+        v, kind, code = self.kernel.values[n], self.kinds[n], self.code
+        assert isinstance(v.arg, Fold)
+        source, vector = v.src[0], self.fold_lanes(n, frame) > 1
+        code.lanes = frame.lanes if vector else 1
+        x = parts(lift(code, kind, self.kernel.values[source].dtype, self.operand(frame, source, vector)))
+        if not kind.position:
+            return x
+        place = "0"
+        for axis in v.arg.axes:
+            place = code.op(f"add i64 {code.op(f'mul i64 {place}, {self.extent(axis)}')}, {frame.index[axis]}")
+        if not vector:
+            return [*x, place]
+        if self.plan.vector not in v.arg.axes:
+            return [*x, repeat(code, "i64", frame.lanes, place)]
+        step = "1"
+        for axis in v.arg.axes[v.arg.axes.index(self.plan.vector) + 1 :]:
+            step = code.op(f"mul i64 {step}, {self.extent(axis)}")
+        every = repeat(code, "i64", frame.lanes, step)
+        lanes = positions(code, frame.lanes, "0")
+        lanes = code.op(f"mul <{frame.lanes} x i64> {lanes}, {every}")
+        return [*x, code.op(f"add <{frame.lanes} x i64> {lanes}, {repeat(code, 'i64', frame.lanes, place)}")]
+
+    def fold_lanes(self, n: int, frame: Frame) -> int:
+        """Lanes of fold `n`'s elements inside the open vector loop."""
+        fold = self.kernel.values[n].arg
+        assert isinstance(fold, Fold)
+        return frame.lanes if (self.domains[n] | axes_mask(fold.axes)) >> self.plan.vector & 1 else 1
+
+    # ------------------------------------------------------------------ faults
+    def report(self, frame: Frame, values: list[int], bail: str | None) -> None:
+        """Check values for faults: cheaply first, then in a block apart, or in the block `bail`."""
+        code, some = self.code, None
+        for n in values:
+            found = self._suspicion(frame, n)
+            if found is not None:
+                some = found if some is None else code.op(f"or i1 {some}, {found}")
+        if some is None:
+            return
+        fine = code.label("fine")
+        if bail is not None:
+            self.loops.bailed = code.block
+            branch(code, some, bail, fine)
+            code.start(fine)
+            return
+        rare = code.label("fault")
+        branch(code, some, rare, fine)
+        code.start(rare)
+        for n in values:
+            self._exact(frame, n)
+        begin(code, fine)
+
+    def _taken(self, frame: Frame, n: int) -> tuple[tuple[str, ...], tuple[Reg, ...], bool]:
+        vector = self.memory.is_vector(n, frame)
+        self.code.lanes = frame.lanes if vector else 1
+        v = self.kernel.values[n]
+        return self.sources(n), tuple(self.operand(frame, s, vector) for s in v.src), vector
+
+    def _suspicion(self, frame: Frame, n: int) -> str | None:
+        v = self.kernel.values[n]
+        srcs, args, vector = self._taken(frame, n)
+        found = numerics.suspicious(self.code, v.op, srcs, v.dtype, args, frame.regs[n])
+        if found is None:
+            return None
+        if vector and frame.mask is not None:
+            found = self.code.op(f"and {self.code.type('b1')} {found}, {frame.mask}")
+        return any_lane(self.code, str(found))
+
+    def _exact(self, frame: Frame, n: int) -> None:
+        code, v = self.code, self.kernel.values[n]
+        srcs, args, vector = self._taken(frame, n)
+        found = str(numerics.faults(code, v.op, srcs, v.dtype, args, frame.regs[n], v.fault))
+        if vector:
+            if frame.mask is not None:
+                t = code.type("i1")
+                found = code.op(f"select {code.type('b1')} {frame.mask}, {t} {found}, {t} zeroinitializer")
+            found = code.call("i8", f"llvm.vector.reduce.or.v{frame.lanes}i8", (code.type("i1"), found))
+        self.raise_faults(n, found)
+
+    def raise_faults(self, n: int, found: str) -> None:
+        """OR fault bits into the byte of value `n`."""
+        code = self.code
+        first = self.memory.word(self.layout.fault, "ptr")
+        place = code.op(f"getelementptr i8, ptr {first}, i64 {self.fault_byte[n]}")
+        code.op(f"atomicrmw or ptr {place}, i8 {found} monotonic")
+
+
+# ---------------------------------------------------------------------- functions
+def _chunks(emitter: Emitter) -> dict[int, tuple[str, str]]:
+    """(length of a unit's range, number of ranges) for each split axis: what `schedule.chunks` says."""
+    code, plan = emitter.code, emitter.plan
+    budget = str(GRAIN)
+
+    def at_least(a: str, b: str) -> str:
+        return code.call("i64", "llvm.smax.i64", ("i64", a), ("i64", b))
+
+    for a in range(emitter.kernel.rank):
+        if a not in plan.split:
+            budget = code.op(f"sdiv i64 {budget}, {at_least(emitter.extent(a), '1')}")
+    found: dict[int, tuple[str, str]] = {}
+    for a in sorted(plan.split, key=lambda a: (a != plan.vector, -a)):
+        least = COLUMNS if a == plan.vector else 1
+        length = code.op(f"and i64 {budget}, {-least}")
+        length = at_least(lesser(code, emitter.extent(a), at_least(length, str(least))), "1")
+        budget = code.op(f"sdiv i64 {budget}, {length}")
+        up = code.op(f"add i64 {emitter.extent(a)}, {code.op(f'sub i64 {length}, 1')}")
+        found[a] = length, code.op(f"sdiv i64 {up}, {length}")
+    return found
+
+
+def _body(emitter: Emitter) -> str:
+    """The function that runs units %lo to %hi."""
+    code, plan = emitter.code, emitter.plan
+    chunks = _chunks(emitter)
+
+    def unit(index: str, _: State) -> State:
+        rest = index
+        for a in reversed(plan.split):
+            length, count = chunks[a]
+            start = code.op(f"mul i64 {code.op(f'srem i64 {rest}, {count}')}, {length}")
+            rest = code.op(f"sdiv i64 {rest}, {count}")
+            emitter.range[a] = start, lesser(code, code.op(f"add i64 {start}, {length}"), emitter.extent(a))
+        emitter.loops.unit = index
+        emitter.level(plan.body, Frame())
+        return []
+
+    counted(code, "%lo", "%hi", 1, [], [], unit)
+    code.add("ret void")
+    return code.function(f"define internal void @units({_parameters(emitter.kernel)}, i64 %lo, i64 %hi) #0")
+
+
+def _finish(emitter: Emitter) -> str:
+    """The function that combines the units' states and does what remains."""
+    code, plan = emitter.code, emitter.plan
+    assert plan.finish is not None
+    count = "1"
+    for _, number in _chunks(emitter).values():
+        count = code.op(f"mul i64 {count}, {number}")
+    frame = Frame()
+    emitter.loops.collect(frame, plan.partial, count)
+    emitter.level(plan.finish, frame)
+    code.add("ret void")
+    return code.function(f"define internal void @rest({_parameters(emitter.kernel)}) #0")
+
+
+def _parameters(kernel: Kernel) -> str:
+    found = ["ptr noalias readonly captures(none) %row"]
+    for n, operand in enumerate(kernel.operands):
+        noalias = " noalias" if operand.noalias else ""
+        readonly = " readonly" if operand.access == "r" else ""
+        found.append(f"ptr{noalias}{readonly} captures(none) %p{n}")
+    return ", ".join(found)
+
+
+def _entry(kernel: Kernel, name: str, inner: str, more: str) -> str:
+    """The function that is called: takes the pointers out of the row."""
+    lines = [f"define void @{name}(ptr %row{more}) #0 {{"]
+    for n in range(len(kernel.operands)):
+        lines.append(f"  %a{n} = getelementptr ptr, ptr %row, i64 {n}")
+        lines.append(f"  %p{n} = load ptr, ptr %a{n}, align 8")
+    pointers = "".join(f", ptr %p{n}" for n in range(len(kernel.operands)))
+    return "\n".join([*lines, f"  call void @{inner}(ptr %row{pointers}{more})", "  ret void", "}"])
+
+
+def emit(kernel: Kernel, plan: Plan, target: Target, name: str) -> Module:
+    """The module of a kernel, with functions `name`_body and, if the plan has one, `name`_finish."""
+    width = f'"min-legal-vector-width"="{8 * target.vector}" "prefer-vector-width"="{8 * target.vector}"'
+    first = Emitter(kernel, plan, target)
+    functions = [_body(first), _entry(kernel, f"{name}_body", "units", ", i64 %lo, i64 %hi")]
+    declared, externs = dict(first.code.declarations), dict(first.code.externs)
+    if plan.finish is not None:
+        second = Emitter(kernel, plan, target)
+        functions += [_finish(second), _entry(kernel, f"{name}_finish", "rest", "")]
+        declared |= second.code.declarations
+        externs |= second.code.externs
+    attributes = f"attributes #0 = {{ nounwind {width} }}"
+    return Module("\n".join([*declared, *functions, attributes, ""]), externs)
+
+

@@ -1,0 +1,483 @@
+"""Loops of a level: their shape, the states they carry, and the folds that end with them.
+
+in: a `Loop` of the plan and the frame around it; out: emitted code, and the states of folds still under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from .access import Access
+from .folds import BLOCK, LANES, Counter, Kind, Slots, across, choose, join, size_of
+from .frame import Frame, State, begin, branch, counted, lesser, name, phi, repeat, whole
+from .kernel import Fold, Load
+from .schedule import Level, Loop
+from .text import PARTS, SIZES
+
+if TYPE_CHECKING:
+    from .emit import Emitter
+
+States = dict[int, State]
+Run = Callable[[str, str, States], States]
+
+# Operations that a processor does in a few cycles: loops of nothing else are unrolled by wider vectors.
+CHEAP = frozenset(
+    "load iota arg cast select add subtract multiply negative positive absolute fabs minimum maximum fmin fmax equal"
+    " not_equal less less_equal greater greater_equal logical_and logical_or logical_not logical_xor bitwise_and"
+    " bitwise_or bitwise_xor invert conjugate real imag isnan isfinite isinf sqrt divide square sign signbit".split()
+)
+FEW = 12  # so many operations are a small loop body
+MANY = 160  # beyond this a loop is written once, masked, instead of twice
+
+
+class Shape(NamedTuple):
+    """Lanes of a loop over the vector axis: of whole steps, and of the masked steps at the end."""
+
+    main: int
+    tail: int
+    once: bool  # written once, masked
+
+
+class Loops:
+    """Writes the loops of one function."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter, self.code = emitter, emitter.code
+        self.vector = emitter.plan.vector
+        self.unit = "0"
+        self.bailed: str | None = None  # the block that left a fast body for the slow one
+        self._accesses: dict[int, list[Access]] = {}
+        self._shapes: dict[int, Shape] = {}
+        largest = 1
+        for value, dom in zip(emitter.kernel.values, emitter.domains, strict=True):
+            if self.vector >= 0 and dom >> self.vector & 1:
+                largest = max(largest, SIZES[PARTS.get(value.dtype, value.dtype)])
+        self.width = max(8, 64 // largest)
+
+    # ------------------------------------------------------------------ shape
+    def values(self, loop: Loop) -> list[int]:
+        """Values that are computed within a loop."""
+        found: list[int] = []
+        levels = [loop.body]
+        while levels:
+            for step in levels.pop().steps:
+                if isinstance(step, Loop):
+                    levels.append(step.body)
+                else:
+                    found += step
+        return found
+
+    def accesses(self, loop: Loop) -> list[Access]:
+        """Loads and stores within a loop."""
+        found = self._accesses.get(id(loop))
+        if found is None:
+            values = self.emitter.kernel.values
+            found = [("load", n) for n in self.values(loop) if isinstance(values[n].arg, Load)]
+            levels: list[Level] = [loop.body]
+            while levels:
+                level = levels.pop()
+                levels += [step.body for step in level.steps if isinstance(step, Loop)]
+                found += [("store", k) for k in level.stores]
+            self._accesses[id(loop)] = found
+        return found
+
+    def shape(self, loop: Loop) -> Shape:
+        """How wide a loop over the vector axis is."""
+        found = self._shapes.get(id(loop))
+        if found is None:
+            found = self._shapes[id(loop)] = self._shape(loop)
+        return found
+
+    def _shape(self, loop: Loop) -> Shape:
+        values, width = self.values(loop), self.width
+        ops = [self.emitter.kernel.values[n].op for n in values]
+        cheap = len(ops) <= FEW and CHEAP.issuperset(ops)
+        nested = any(isinstance(step, Loop) for step in loop.body.steps)
+        if loop.scans:
+            return Shape(width, width, len(ops) > MANY)
+        if loop.folds:
+            ordered = any(self.emitter.kinds[n].ordered for n in loop.folds)
+            wide = LANES if ordered else min(4 * width, 64)
+            lanes = max(wide, width) if cheap and not nested else width
+            lanes = min(lanes, LANES) if ordered else lanes
+            return Shape(lanes, lanes, len(ops) > MANY)
+        if nested and cheap:
+            return Shape(8 * width, width, False)
+        return Shape(width, width, len(ops) > MANY)
+
+    def fold_lanes(self, n: int, loop: Loop, frame: Frame) -> int:
+        """Lanes of the state of fold `n`, which accumulates through `loop`."""
+        emitter = self.emitter
+        fold = emitter.kernel.values[n].arg
+        assert isinstance(fold, Fold)
+        if frame.lanes > 1 or self.vector not in fold.axes:
+            return emitter.fold_lanes(n, frame)
+        if emitter.kinds[n].ordered:
+            return LANES
+        while loop.axis != self.vector:
+            loop = next(s for s in loop.body.steps if isinstance(s, Loop) and n in s.folds)
+        return self.shape(loop).main
+
+    def scan_lanes(self, n: int, frame: Frame) -> int:
+        """Lanes of the state of scan `n`."""
+        fold = self.emitter.kernel.values[n].arg
+        assert isinstance(fold, Fold)
+        if self.vector in fold.axes:
+            return 1
+        return frame.lanes if self.emitter.domains[n] >> self.vector & 1 else 1
+
+    # ------------------------------------------------------------------ a loop
+    def loop(self, loop: Loop, frame: Frame) -> States:
+        """Emit `loop`; folds that end go into the frame, the others' states are given back."""
+        emitter = self.emitter
+        for access in self.accesses(loop):
+            emitter.memory.pointer(frame, access)
+        lanes = {n: self.fold_lanes(n, loop, frame) for n in loop.folds}
+        lanes |= {n: self.scan_lanes(n, frame) for n in loop.scans}
+        states = {n: emitter.kinds[n].identity(lanes[n]) for n in loop.folds}
+        states |= {n: frame.carry.get(n) or emitter.kinds[n].identity(lanes[n]) for n in loop.scans}
+        carrier = Carrier(self, loop, frame, lanes)
+        start, stop = emitter.bounds(loop.axis)
+        ordered = [n for n in loop.folds if emitter.kinds[n].ordered]
+        run = carrier.vector if loop.axis == self.vector else carrier.scalar
+        size = BLOCK * LANES if loop.axis == self.vector else BLOCK
+        states = self.blocks(carrier, ordered, start, stop, size, states, run) if ordered else run(start, stop, states)
+        for n in loop.scans:
+            if n in frame.carry:
+                frame.carry[n] = states[n]
+        for n in loop.ends:
+            self.end(frame, n, states[n], lanes[n])
+        return {n: states[n] for n in loop.folds if n not in loop.ends}
+
+    def end(self, frame: Frame, n: int, state: State, lanes: int) -> None:
+        """Make the value of fold `n` from its last state."""
+        emitter, code, kind = self.emitter, self.code, self.emitter.kinds[n]
+        fold = emitter.kernel.values[n].arg
+        assert isinstance(fold, Fold)
+        if self.vector in fold.axes and frame.lanes == 1:
+            state, lanes = across(code, kind, lanes, state), 1
+        if n in emitter.plan.partial:
+            self._leave(n, state)
+        else:
+            frame.regs[n] = self.result(n, kind, state, lanes)
+
+    def result(self, n: int, kind: Kind, state: State, lanes: int) -> str | tuple[str, str]:
+        """The value of a complete fold; a sum of nothing is +0, though sums start at -0."""
+        code, fold = self.code, self.emitter.kernel.values[n].arg
+        assert isinstance(fold, Fold)
+        if kind.position:
+            return state[-1]
+        if kind.monoid == "add" and kind.dtype[0] in "fc":
+            size = "1"
+            for axis in fold.axes:
+                size = code.op(f"mul i64 {size}, {self.emitter.extent(axis)}")
+            empty = code.op(f"icmp eq i64 {size}, 0")
+            zero = [f"{t} zeroinitializer" for t in kind.types(lanes)]
+            state = [
+                code.op(f"select i1 {empty}, {z}, {t} {r}")
+                for z, t, r in zip(zero, kind.types(lanes), state, strict=True)
+            ]
+        return whole(state)
+
+    # ------------------------------------------------------------------ states of units
+    def _slot(self, n: int, unit: str) -> str:
+        """Where a unit leaves the state of fold `n`."""
+        emitter, code = self.emitter, self.code
+        before = 0
+        for p in emitter.plan.partial:
+            if p == n:
+                break
+            before += size_of(emitter.kinds[p])
+        total = sum(size_of(emitter.kinds[p]) for p in emitter.plan.partial)
+        first = emitter.memory.word(emitter.layout.scratch, "ptr")
+        offset = code.op(f"add i64 {code.op(f'mul i64 {unit}, {total}')}, {before}")
+        return code.op(f"getelementptr i8, ptr {first}, i64 {offset}")
+
+    def _leave(self, n: int, state: State) -> None:
+        code, where = self.code, self._slot(n, self.unit)
+        for k, (t, register) in enumerate(zip(self.emitter.kinds[n].scalars(), state, strict=True)):
+            place = code.op(f"getelementptr i64, ptr {where}, i64 {k}")
+            if t == "i1":
+                t, register = "i8", code.op(f"zext i1 {register} to i8")
+            code.add(f"store {t} {register}, ptr {place}, align 8")
+
+    def _fetch(self, n: int, unit: str) -> State:
+        code, where, state = self.code, self._slot(n, unit), []
+        for k, t in enumerate(self.emitter.kinds[n].scalars()):
+            place = code.op(f"getelementptr i64, ptr {where}, i64 {k}")
+            register = code.op(f"load {'i8' if t == 'i1' else t}, ptr {place}, align 8")
+            state.append(code.op(f"trunc i8 {register} to i1") if t == "i1" else register)
+        return state
+
+    def collect(self, frame: Frame, folds: tuple[int, ...], count: str) -> None:
+        """Combine the states that `count` units have left, in order."""
+        kinds = self.emitter.kinds
+        lanes = dict.fromkeys(folds, 1)
+        packing = Packing({n: kinds[n] for n in folds}, lanes)
+
+        def run(start: str, stop: str, states: States) -> States:
+            def body(index: str, flat: State) -> State:
+                now = packing.cut(flat)
+                return packing.flat({n: join(self.code, kinds[n], 1, now[n], self._fetch(n, index)) for n in folds})
+
+            return packing.cut(counted(self.code, start, stop, 1, packing.types(), packing.flat(states), body))
+
+        states = {n: kinds[n].identity(1) for n in folds}
+        ordered = [n for n in folds if kinds[n].ordered]
+        if ordered:
+            states = self.blocks(packing, ordered, "0", count, BLOCK, states, run)
+        else:
+            states = run("0", count, states)
+        for n in folds:
+            frame.regs[n] = self.result(n, kinds[n], states[n], 1)
+
+    # ------------------------------------------------------------------ ordered folds
+    def blocks(
+        self, packing: Packing, ordered: list[int], start: str, stop: str, size: int, states: States, run: Run
+    ) -> States:
+        """Run a loop in blocks of `size`; the ordered folds' states of the blocks are combined pairwise."""
+        code = self.code
+        others = packing.part([n for n in states if n not in ordered])
+        mine = packing.part(ordered)
+        counter = Counter(code, [(mine.kinds[n], mine.lanes[n]) for n in ordered])
+        head, push, collapse, done = (code.label(hint) for hint in ("block", "blockpush", "blocktotal", "blockdone"))
+        pushed = push + "x"
+        before = code.block
+        code.add(f"br label %{head}")
+        code.start(head)
+        next_index, next_count = code.temp(), code.temp()
+        fresh = [code.temp() for _ in others.types()]
+        index = phi(code, "i64", (start, before), (next_index, pushed))
+        count = phi(code, "i64", ("0", before), (next_count, pushed))
+        carried = [
+            phi(code, t, (s, before), (f, pushed))
+            for t, s, f in zip(others.types(), others.flat(states), fresh, strict=True)
+        ]
+        end = lesser(code, code.op(f"add i64 {index}, {size}"), stop)
+        now = run(index, end, {n: states[n] for n in ordered} | others.cut(carried))
+        code.add(f"{next_index} = add i64 {index}, {size}")
+        more = code.op(f"icmp slt i64 {next_index}, {stop}")
+        busy = code.op(f"or i1 {more}, {code.op(f'icmp ne i64 {count}, 0')}")
+        last = code.block
+        branch(code, busy, push, done)
+        code.start(push)
+        counter.push(count, mine.flat(now))
+        begin(code, pushed)
+        code.add(f"{next_count} = add i64 {count}, 1")
+        for f, t, r in zip(fresh, others.types(), others.flat(now), strict=True):
+            name(code, f, t, r)
+        branch(code, more, head, collapse)
+        code.start(collapse)
+        total = counter.total(next_count)
+        end_block = code.block
+        code.add(f"br label %{done}")
+        code.start(done)
+        result = [
+            phi(code, t, (r, last), (s, end_block))
+            for t, r, s in zip(mine.types(), mine.flat(now), total, strict=True)
+        ]
+        return mine.cut(result) | {n: now[n] for n in others.kinds}
+
+
+class Packing:
+    """The states of several folds and scans side by side."""
+
+    def __init__(self, kinds: dict[int, Kind], lanes: dict[int, int]) -> None:
+        self.kinds, self.lanes = kinds, lanes
+
+    def part(self, numbers: list[int]) -> Packing:
+        """The packing of some of them."""
+        return Packing({n: self.kinds[n] for n in numbers}, {n: self.lanes[n] for n in numbers})
+
+    def types(self) -> list[str]:
+        """LLVM types of all registers."""
+        return [t for n, kind in self.kinds.items() for t in kind.types(self.lanes[n])]
+
+    def flat(self, states: States) -> State:
+        """All registers in order."""
+        return [r for n in self.kinds for r in states[n]]
+
+    def cut(self, flat: State) -> States:
+        """The states again."""
+        found, at = {}, 0
+        for n, kind in self.kinds.items():
+            size = len(kind.scalars())
+            found[n] = flat[at : at + size]
+            at += size
+        return found
+
+
+class Carrier(Packing):
+    """The iterations of one loop, with the states that they carry."""
+
+    def __init__(self, loops: Loops, loop: Loop, frame: Frame, lanes: dict[int, int]) -> None:
+        super().__init__({n: loops.emitter.kinds[n] for n in (*loop.folds, *loop.scans)}, lanes)
+        self.loops, self.loop, self.frame = loops, loop, frame
+        self.code, self.emitter = loops.code, loops.emitter
+
+    # ------------------------------------------------------------------ any other axis
+    def scalar(self, start: str, stop: str, states: States) -> States:
+        """The loop over an axis whose indices are visited one by one."""
+        loop = self.loop
+
+        def body(index: str, flat: State) -> State:
+            now = self.cut(flat)
+            inner = self.frame.enter(loop.axis, index)
+            inner.carry.update({n: now[n] for n in loop.scans})
+            elements = self.emitter.level(loop.body, inner)
+            result = {n: join(self.code, self.kinds[n], self.lanes[n], now[n], elements[n]) for n in loop.folds}
+            return self.flat(result | {n: inner.carry[n] for n in loop.scans})
+
+        return self.cut(counted(self.code, start, stop, 1, self.types(), self.flat(states), body))
+
+    # ------------------------------------------------------------------ the vector axis
+    def vector(self, start: str, stop: str, states: States) -> States:
+        """The loop over the vector axis."""
+        shape = self.loops.shape(self.loop)
+        if shape.main != shape.tail:
+            self._columns(start, stop, shape)
+            return states
+        rotating = [n for n in self.loop.folds if self.kinds[n].ordered and shape.main < LANES]
+        memory: dict[int, Slots] = {}
+        for n in rotating:
+            memory[n] = Slots(self.code, self.kinds[n], LANES, 1)
+            memory[n].store("0", LANES, self.kinds[n].identity(LANES))
+        packing = self.part([n for n in self.kinds if n not in rotating])
+        base = self._prepare(shape.main)
+
+        def body(index: str, mask: str | None, flat: State, bail: str | None) -> State:
+            return packing.flat(self._step(base, index, mask, packing.cut(flat), memory, bail))
+
+        flat = packing.flat(states)
+        if shape.once:
+            flat = self._masked(start, stop, shape.main, packing.types(), flat, body)
+        else:
+            flat = self._fast_and_slow(start, stop, shape.main, packing.types(), flat, body)
+        return packing.cut(flat) | {n: slots.load("0", LANES) for n, slots in memory.items()}
+
+    def _prepare(self, lanes: int) -> Frame:
+        """A frame in which the scalars that vectors meet are repeated in every lane already."""
+        emitter, base = self.emitter, self.frame.enter(self.loop.axis, "0")
+        base.lanes = lanes
+        values, domains, vector = emitter.kernel.values, emitter.domains, self.loops.vector
+        used = {
+            s for n in self.loops.values(self.loop) if domains[n] >> vector & 1 and values[n].op != "load"
+            for s in values[n].src
+        }  # fmt: skip
+        used |= {emitter.kernel.stores[k].value for k in self.loop.body.stores}
+        used |= {values[n].src[0] for n in self.loop.folds}
+        for s in sorted(used):
+            if s in base.regs and not domains[s] >> vector & 1:
+                emitter.wide(base, s)
+        return base
+
+    def _step(
+        self, base: Frame, index: str, mask: str | None, now: States, memory: dict[int, Slots], bail: str | None
+    ) -> States:
+        """One vector of the loop."""
+        loop, code = self.loop, self.code
+        inner = base.enter(loop.axis, index)
+        inner.places = dict(self.frame.places)
+        inner.mask = mask
+        inner.carry.update({n: now[n] for n in loop.scans})
+        elements = self.emitter.level(loop.body, inner, bail)
+        result = {n: inner.carry[n] for n in loop.scans}
+        for n in loop.folds:
+            kind, element, lanes = self.kinds[n], elements[n], base.lanes
+            lane = code.op(f"and i64 {index}, {LANES - 1}") if n in memory else ""
+            old = memory[n].load(lane, lanes) if n in memory else now[n]
+            state = join(code, kind, lanes, old, element)
+            if mask is not None:
+                state = choose(code, lanes, mask, kind.types(lanes), state, old)
+            if n in memory:
+                memory[n].store(lane, lanes, state)
+            else:
+                result[n] = state
+        return result
+
+    def _mask(self, index: str, stop: str, lanes: int) -> str:
+        """Which lanes lie below `stop`."""
+        code = self.code
+        left = lesser(code, code.op(f"sub i64 {stop}, {index}"), str(lanes))
+        every = repeat(code, "i16", lanes, code.op(f"trunc i64 {left} to i16"))
+        steps = ", ".join(f"i16 {k}" for k in range(lanes))
+        return code.op(f"icmp ult <{lanes} x i16> <{steps}>, {every}")
+
+    def _masked(
+        self, start: str, stop: str, lanes: int, types: list[str], state: State,
+        body: Callable[[str, str | None, State, str | None], State],
+    ) -> State:  # fmt: skip
+        def step(index: str, flat: State) -> State:
+            return body(index, self._mask(index, stop, lanes), flat, None)
+
+        return counted(self.code, start, stop, lanes, types, state, step)
+
+    def _columns(self, start: str, stop: str, shape: Shape) -> None:
+        """A loop without states around others: many columns at once, then few under a mask."""
+        code = self.code
+
+        def step(base: Frame, masked: bool) -> Callable[[str, State], State]:
+            def body(index: str, _: State) -> State:
+                mask = self._mask(index, stop, base.lanes) if masked else None
+                self._step(base, index, mask, {}, {}, None)
+                return []
+
+            return body
+
+        size = code.op(f"and i64 {code.op(f'sub i64 {stop}, {start}')}, {-shape.main}")
+        middle = code.op(f"add i64 {start}, {size}")
+        counted(code, start, middle, shape.main, [], [], step(self._prepare(shape.main), False))
+        counted(code, middle, stop, shape.tail, [], [], step(self._prepare(shape.tail), True))
+
+    def _fast_and_slow(
+        self, start: str, stop: str, lanes: int, types: list[str], state: State,
+        body: Callable[[str, str | None, State, str | None], State],
+    ) -> State:  # fmt: skip
+        """Whole vectors in a small loop; the masked end, and vectors with faults, in a body apart."""
+        code = self.code
+        faulty = any(
+            n in self.emitter.fault_byte for s in self.loop.body.steps if not isinstance(s, Loop) for n in s
+        )
+        fast, middle, slow, leave = (code.label(hint) for hint in ("fast", "middle", "slow", "leave"))
+        fast_end, slow_end = fast + "x", slow + "x"
+        limit = code.op(f"sub i64 {stop}, {lanes}")
+        before = code.block
+        branch(code, code.op(f"icmp sle i64 {start}, {limit}"), fast, middle)
+        from_fast, from_slow = ([code.temp() for _ in ("i64", *types)] for _ in range(2))
+
+        def merge() -> State:
+            ways = [([start, *state], before), (from_fast, fast_end)] + ([(from_slow, slow_end)] if faulty else [])
+            return [phi(code, t, *((way[k], b) for way, b in ways)) for k, t in enumerate(("i64", *types))]
+
+        def step(index: str, flat: State, fresh: State, end: str) -> None:
+            begin(code, end)
+            code.add(f"{fresh[0]} = add i64 {index}, {lanes}")
+            for f, t, r in zip(fresh[1:], types, flat, strict=True):
+                name(code, f, t, r)
+
+        code.start(fast)
+        index, *inside = merge()
+        self.loops.bailed = None
+        result = body(index, None, inside, slow if faulty else None)
+        bailed = self.loops.bailed
+        step(index, result, from_fast, fast_end)
+        branch(code, code.op(f"icmp sle i64 {from_fast[0]}, {limit}"), fast, middle)
+        code.start(middle)
+        rest = merge()
+        branch(code, code.op(f"icmp slt i64 {rest[0]}, {stop}"), slow, leave)
+        code.start(slow)
+        ways = [(rest, middle)] + ([([index, *inside], bailed)] if bailed else [])
+        index, *inside = [phi(code, t, *((way[k], b) for way, b in ways)) for k, t in enumerate(("i64", *types))]
+        result = body(index, self._mask(index, stop, lanes), inside, None)
+        step(index, result, from_slow, slow_end)
+        if faulty:
+            branch(code, code.op(f"icmp sle i64 {from_slow[0]}, {limit}"), fast, middle)
+        else:
+            code.add(f"br label %{leave}")
+        code.start(leave)
+        if faulty:
+            return rest[1:]
+        return [phi(code, t, (r, middle), (s, slow_end)) for t, r, s in zip(types, rest[1:], from_slow[1:], strict=True)]
+
+

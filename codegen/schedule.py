@@ -1,0 +1,359 @@
+"""Schedules: in which loops the values of a kernel are computed.
+
+in: a `Kernel`; out: a `Plan`, trees of `Level` that codegen/emit.py writes out.
+
+One scheme for every kernel.  Axes are opened from the outside.  At each level the values whose axes are all open are
+computed once; folds and stores that need more axes share a loop over the next one.  A value behind a fold belongs to a
+later stage than the fold: stages are loops one after the other, in which values are computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .kernel import ABSENT, UNIT, Fold, Kernel, Load
+
+GRAIN = 1 << 15  # elements in a unit of work, about
+COLUMNS = 512  # a unit's range of the vector axis is a multiple of this
+
+Goal = tuple[str, int]  # ("store", number of the store) or ("fold", number of the value)
+
+
+class UnsupportedKernel(ValueError):
+    """A kernel that no order of loops computes in one launch; it must be cut in two."""
+
+
+class Loop(NamedTuple):
+    """A loop over one axis."""
+
+    axis: int
+    folds: tuple[int, ...]  # folds that accumulate through it
+    ends: tuple[int, ...]  # those of them that are complete after it
+    scans: tuple[int, ...]  # scans that it carries from one index to the next
+    body: Level
+
+
+class Level(NamedTuple):
+    """What happens at every point of the open axes: steps in order, then elements are taken, then stores."""
+
+    open: int
+    steps: tuple[tuple[int, ...] | Loop, ...]  # values, or a loop
+    takes: tuple[int, ...]  # folds that take their source's value here
+    stores: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """The loops of one kernel."""
+
+    vector: int  # the axis whose neighbours share a register, -1 for none
+    split: tuple[int, ...]  # axes cut into units of work, slowest first
+    body: Level
+    partial: tuple[int, ...]  # folds whose states the units leave for `finish` to combine
+    finish: Level | None
+
+
+def bits(mask: int) -> tuple[int, ...]:
+    """The axes in a mask."""
+    return tuple(a for a in range(mask.bit_length()) if mask >> a & 1)
+
+
+def axes_mask(axes: Iterable[int]) -> int:
+    """Mask of axes."""
+    mask = 0
+    for a in axes:
+        mask |= 1 << a
+    return mask
+
+
+def domains(kernel: Kernel) -> list[int]:
+    """The axes that each value really varies over: a part of its declared domain."""
+    found: list[int] = []
+    for v in kernel.values:
+        mask = 0
+        for s in v.src:
+            mask |= found[s]
+        if isinstance(v.arg, Load):
+            mask |= axes_mask(a for a, c in enumerate(v.arg.strides) if c != ABSENT)
+        elif isinstance(v.arg, Fold):
+            over = axes_mask(v.arg.axes)
+            mask = mask | over if v.arg.keep == "prefix" else mask & ~over
+        elif v.op == "iota":
+            mask = 1 << int(v.arg or 0)
+        found.append(mask)
+    return found
+
+
+def vector_axis(kernel: Kernel) -> int:
+    """The axis that most accesses cross in steps of one item; among equals the fastest."""
+    if not kernel.rank:
+        return -1
+    score = [0] * kernel.rank
+    places = [v.arg.strides for v in kernel.values if isinstance(v.arg, Load)] + [s.strides for s in kernel.stores]
+    for strides in places:
+        for a, c in enumerate(strides):
+            score[a] += c == UNIT
+    return max(range(kernel.rank), key=lambda a: (score[a], a))
+
+
+class Scheduler:
+    """Builds the levels of one kernel."""
+
+    def __init__(self, kernel: Kernel, vector: int) -> None:
+        self.kernel = kernel
+        self.vector = vector
+        self.dom = domains(kernel)
+        self.folds = {n: v.arg for n, v in enumerate(kernel.values) if isinstance(v.arg, Fold)}
+        self.writes = {
+            s.operand for s in kernel.stores if kernel.operands[s.operand].access == "rw"
+            or not kernel.operands[s.operand].noalias
+        }  # fmt: skip
+
+    def source(self, goal: Goal) -> int:
+        """The value that a goal needs."""
+        kind, n = goal
+        return self.kernel.stores[n].value if kind == "store" else self.kernel.values[n].src[0]
+
+    def space(self, goal: Goal) -> int:
+        """All axes that a goal iterates over."""
+        kind, n = goal
+        if kind == "store":
+            return self.kernel.stores[n].dom | self.dom[self.kernel.stores[n].value]
+        return self.dom[n] | axes_mask(self.folds[n].axes)
+
+    def is_pending(self, n: int, opened: int) -> bool:
+        """Whether value `n` is a fold that must wait for more open axes."""
+        return n in self.folds and self.folds[n].keep != "prefix" and bool(self.dom[n] & ~opened)
+
+    def is_here(self, n: int, opened: int) -> bool:
+        """Whether value `n` is a fold whose loops begin at this level."""
+        return n in self.folds and self.folds[n].keep != "prefix" and not self.dom[n] & ~opened
+
+    def needed(self, goals: Iterable[Goal], known: set[int]) -> list[int]:
+        """Values that `goals` need and that are not known yet, in order."""
+        marked = bytearray(len(self.kernel.values))
+        for goal in goals:
+            marked[self.source(goal)] = 1
+        for n in range(len(marked) - 1, -1, -1):
+            if marked[n]:
+                if n in known:
+                    marked[n] = 0
+                else:
+                    for s in self.kernel.values[n].src:
+                        marked[s] = 1
+        return [n for n in range(len(marked)) if marked[n]]
+
+    def blocked(self, need: list[int], opened: int) -> dict[int, int]:
+        """For each needed value the axes that may not be opened yet, because a fold or a scan must come first."""
+        found: dict[int, int] = {}
+        for n in need:
+            mask = 0
+            for s in self.kernel.values[n].src:
+                mask |= found.get(s, 0)
+            if n in self.folds:
+                over = self.folds[n].axes
+                if self.is_here(n, opened):
+                    mask = 0
+                elif self.folds[n].keep != "prefix":
+                    mask |= axes_mask(over)
+                elif self.dom[n] & ~axes_mask(over) & ~opened:
+                    mask |= axes_mask(over)
+                else:
+                    closed = [a for a in over if not opened >> a & 1]
+                    mask |= axes_mask(closed[1:])
+            found[n] = mask
+        return found
+
+    def reads(self, need: list[int], opened: int) -> dict[int, int]:
+        """For each needed value the operands (mask) that are read for it in the same loops."""
+        found: dict[int, int] = {}
+        for n in need:
+            v = self.kernel.values[n]
+            mask = 1 << v.arg.operand if isinstance(v.arg, Load) else 0
+            for s in v.src:
+                mask |= found.get(s, 0)
+            found[n] = 0 if self.is_here(n, opened) else mask
+        return found
+
+    def stages(self, need: list[int], opened: int) -> dict[int, int]:
+        """For each needed value the number of folds of this level that lie before it."""
+        found: dict[int, int] = {}
+        for n in need:
+            stage = max((found.get(s, 0) for s in self.kernel.values[n].src), default=0)
+            found[n] = stage + 1 if self.is_here(n, opened) else stage
+        return found
+
+    def conflicts(self, store: Goal, mask: int) -> bool:
+        """Whether a store overwrites what a goal that reads the operands `mask` still needs."""
+        operand = self.kernel.stores[store[1]].operand
+        if operand not in self.writes:
+            return False
+        if mask >> operand & 1:
+            return True
+        operands = self.kernel.operands
+        return not operands[operand].noalias and any(not operands[p].noalias for p in bits(mask))
+
+    def order(self, goals: list[Goal], need: list[int], opened: int) -> list[list[Goal]]:
+        """Goals by stage; a store in place waits for everything that reads the operand."""
+        stage = self.stages(need, opened)
+        when = {g: stage.get(self.source(g), 0) for g in goals}
+        stores = [g for g in goals if g[0] == "store" and self.kernel.stores[g[1]].operand in self.writes]
+        if stores:
+            reads = self.reads(need, opened)
+            masks = {g: reads.get(self.source(g), 0) for g in goals}
+            for store in stores:
+                when[store] = max(when[g] for g in goals if g == store or self.conflicts(store, masks[g]))
+        count = 1 + max(when.values(), default=0)
+        return [[g for g in goals if when[g] == s] for s in range(count)]
+
+    def next_axis(self, goal: Goal, opened: int, blocked: dict[int, int]) -> int:
+        """The axis to open for a goal: the slowest one that may be, the vector axis last."""
+        free = self.space(goal) & ~opened & ~blocked.get(self.source(goal), 0)
+        if not free:
+            raise UnsupportedKernel(f"no order of loops computes {goal[0]} {goal[1]}: each axis is folded by another")
+        return min(bits(free), key=lambda a: (a == self.vector, a))
+
+    def groups(self, goals: list[Goal], need: list[int], opened: int) -> list[tuple[int, list[Goal]]]:
+        """Loops of one stage: (axis, goals), those that overwrite an operand after those that read it."""
+        blocked = self.blocked(need, opened)
+        by_axis: dict[int, list[Goal]] = {}
+        for goal in goals:
+            if self.space(goal) & ~opened:
+                by_axis.setdefault(self.next_axis(goal, opened, blocked), []).append(goal)
+        if len(by_axis) < 2 or not self.writes:
+            return sorted(by_axis.items())
+        reads = self.reads(need, opened)
+        rest, ordered = sorted(by_axis.items()), []
+        while rest:
+            for k, (_, group) in enumerate(rest):
+                others = [g for n, (_, gs) in enumerate(rest) if n != k for g in gs]
+                stores = [g for g in group if g[0] == "store"]
+                if not any(self.conflicts(s, reads.get(self.source(g), 0)) for s in stores for g in others):
+                    ordered.append(rest.pop(k))
+                    break
+            else:
+                raise UnsupportedKernel("two loops each overwrite what the other reads")
+        return ordered
+
+    def level(self, opened: int, goals: list[Goal], known: set[int]) -> Level:
+        """The level at which the axes `opened` are open and `known` is computed already."""
+        need = self.needed(goals, known)
+        here = self.folds_here(need, opened)
+        need = self.needed([*goals, *here], known)
+        stage = self.stages(need, opened)
+        steps: list[tuple[int, ...] | Loop] = []
+        known = set(known)
+        stages = self.order([*goals, *here], need, opened)
+        for number in range(max(len(stages), 1 + max(stage.values(), default=0))):
+            values = tuple(
+                n for n in need
+                if stage[n] == number and not self.dom[n] & ~opened and not self.is_here(n, opened)
+            )  # fmt: skip
+            known.update(values)
+            if values:
+                steps.append(values)
+            now = stages[number] if number < len(stages) else []
+            for axis, group in self.groups(now, need, opened):
+                steps.append(self.loop(axis, group, opened, known))
+            known.update(n for kind, n in now if kind == "fold")
+        done = [g for g in goals if not self.space(g) & ~opened]
+        return Level(
+            opened, tuple(steps),
+            tuple(n for kind, n in done if kind == "fold"), tuple(n for kind, n in done if kind == "store"),
+        )  # fmt: skip
+
+    def folds_here(self, need: list[int], opened: int) -> list[Goal]:
+        """The folds among `need` that are computed at this level, as goals."""
+        return [("fold", n) for n in need if self.is_here(n, opened)]
+
+    def loop(self, axis: int, group: list[Goal], opened: int, known: set[int]) -> Loop:
+        """The loop over `axis` in which the goals of `group` are reached."""
+        body = self.level(opened | 1 << axis, group, known)
+        folds = tuple(n for kind, n in group if kind == "fold")
+        ends = tuple(n for n in folds if self.is_here(n, opened) and not axes_mask(self.folds[n].axes) & opened)
+        return Loop(axis, folds, ends, self.scans_in(body, axis), body)
+
+    def scans_in(self, level: Level, axis: int) -> tuple[int, ...]:
+        """Scans over `axis` that are computed within a level."""
+        found: list[int] = []
+        levels = [level]
+        while levels:
+            for step in levels.pop().steps:
+                if isinstance(step, Loop):
+                    levels.append(step.body)
+                else:
+                    found += [n for n in step if n in self.folds and axis in self.folds[n].axes]
+        return tuple(sorted(found))
+
+
+def schedule(kernel: Kernel) -> Plan:
+    """Choose the loops of `kernel`.
+
+    Raises
+    ------
+    UnsupportedKernel
+        If the kernel cannot run as one launch.
+    """
+    vector = vector_axis(kernel)
+    s = Scheduler(kernel, vector)
+    stores: list[Goal] = [("store", n) for n in range(len(kernel.stores))]
+    split = (1 << kernel.rank) - 1
+    for goal in stores:
+        split &= s.space(goal)
+    need = s.needed(stores, set())
+    for n in need:
+        if n in s.folds:
+            split &= ~axes_mask(s.folds[n].axes)
+    if split:
+        return Plan(vector, bits(split), s.level(0, stores, set()), (), None)
+    return _two_steps(s, stores, need)
+
+
+def _two_steps(s: Scheduler, stores: list[Goal], need: list[int]) -> Plan:
+    """Plan of a kernel without parallel axes: units fold their share, `finish` combines the states."""
+    goals = [*stores, *s.folds_here(need, 0)]
+    first = [g for g in s.order(goals, need, 0)[0] if s.space(g)]
+    partial = tuple(n for kind, n in first if kind == "fold")
+    split = -1 if first else 0
+    for goal in first:
+        split &= s.space(goal)
+    for n in s.needed(first, set()):
+        if n in s.folds:
+            split &= ~axes_mask(s.folds[n].axes)
+    if not split:
+        return Plan(s.vector, (), s.level(0, stores, set()), (), None)
+    body = s.level(0, first, set())
+    rest = [g for g in stores if g not in first]
+    return Plan(s.vector, bits(split), body, partial, s.level(0, rest, set(partial)) if rest else None)
+
+
+def supported(kernel: Kernel) -> str | None:
+    """Why a kernel cannot run as one launch, or None if it can."""
+    try:
+        schedule(kernel)
+    except UnsupportedKernel as error:
+        return str(error)
+    return None
+
+
+def chunks(extents: tuple[int, ...], split: tuple[int, ...], vector: int) -> dict[int, int]:
+    """Length of a unit's range along each split axis; codegen/emit.py computes the same in the kernel."""
+    budget = GRAIN
+    for a, extent in enumerate(extents):
+        if a not in split:
+            budget //= max(extent, 1)
+    lengths: dict[int, int] = {}
+    for a in sorted(split, key=lambda a: (a != vector, -a)):
+        least = COLUMNS if a == vector else 1
+        length = min(extents[a], max(least, budget // least * least))
+        lengths[a] = max(length, 1)
+        budget //= lengths[a]
+    return lengths
+
+
+def unit_count(extents: tuple[int, ...], plan_split: tuple[int, ...], vector: int) -> int:
+    """Number of independent units of work."""
+    count = 1
+    for a, length in chunks(extents, plan_split, vector).items():
+        count *= -(-extents[a] // length)
+    return count
