@@ -173,12 +173,12 @@ class Memory:
         if frame.mask is None:
             code.write(dtype, value, where, 1)
             return
-        type, mask_type, select = mtype(dtype, lanes), f"<{lanes} x i1>", frame.mask
         if isinstance(value, tuple):
             type, mask_type, select = vtype(PARTS[dtype], 2 * lanes), f"<{2 * lanes} x i1>", self._double(frame)
             value = code.join(PARTS[dtype], value)
-        elif dtype == "b1":
-            value = code.to_byte(value)
+        else:
+            type, mask_type, select = mtype(dtype, lanes), f"<{lanes} x i1>", frame.mask
+            value = code.to_byte(value) if dtype == "b1" else value
         name = f"llvm.masked.store.{_suffix(type)}.p0"
         code.declare(f"declare void @{name}({type}, ptr, i32, {mask_type})")
         code.add(f"call void @{name}({type} {value}, ptr {where}, i32 1, {mask_type} {select})")
