@@ -9,6 +9,7 @@ Afterwards adjacent axes that every access crosses evenly are merged and strides
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
@@ -55,13 +56,17 @@ def code(dtype: numpy.dtype[Any]) -> str:
     return f"{dtype.kind}{dtype.itemsize}"
 
 
-class _Place(NamedTuple):
-    # an access before strides are classified
+class Place(NamedTuple):
+    """An access to memory, before its strides are classified: byte offset, and byte stride by kernel axis."""
+
     buffer: Buffer
     dtype: str
     offset: int
     strides: dict[int, int]
     gathers: tuple[int, ...]  # byte strides of the gather indices
+
+
+Choose = Callable[[dict[int, list[Place]]], list[Target]]
 
 
 class Builder:
@@ -73,7 +78,7 @@ class Builder:
         self.plan = plan
         self.inside = inside  # stored nodes computed in this very kernel
         self.values: list[Value] = []
-        self.places: dict[int, _Place] = {}
+        self.places: dict[int, Place] = {}
         self.scalars: list[tuple[str, Any]] = []
         self.memo: dict[Key, int] = {}
         self.loads: dict[Any, int] = {}
@@ -170,7 +175,7 @@ class Builder:
             for n in indices:
                 dom |= self.values[n].dom
             found = self.loads[key] = self._add(Value("load", dtype, indices, None, dom))
-            self.places[found] = _Place(buffer, dtype, offset, strides, index_strides)
+            self.places[found] = Place(buffer, dtype, offset, strides, index_strides)
         return found
 
     def _scalar(self, dtype: str, value: Any) -> int:
@@ -263,23 +268,32 @@ class Builder:
         return below
 
 
-def lower(step: Step, plan: Plan, targets: list[Target]) -> Lowered:
-    """Lower `step`; `targets` says where each of its outputs goes.
+def lower(step: Step, plan: Plan, choose: Choose) -> Lowered:
+    """Lower `step`.
 
-    An output may share its buffer with an input only where every read of that buffer is at the index written
-    (fusion/memory.py sees to it); such a pair becomes one pointer that is read and written.
+    Parameters
+    ----------
+    step, plan
+        The step, whose inputs are all in memory.
+    choose
+        Says where each output goes, given the accesses that the kernel makes to each buffer (by the buffer's id).  An
+        output may share a buffer with an input only where every read of that buffer is at the index written; such
+        a pair becomes one pointer that is read and written.
     """
     builder = Builder(step.shape, plan, {id(node) for node in step.outputs if node.kind != UPDATE})
     at = identity(step.shape)
-    stores: list[tuple[int, _Place]] = []
-    for node, target in zip(step.outputs, targets, strict=True):
-        number = builder.value(node.src[1] if node.kind == UPDATE else node, at)
+    numbers = [builder.value(node.src[1] if node.kind == UPDATE else node, at) for node in step.outputs]
+    reads: dict[int, list[Place]] = {}
+    for where in builder.places.values():
+        reads.setdefault(id(where.buffer), []).append(where)
+    stores: list[tuple[int, Place]] = []
+    for number, target in zip(numbers, choose(reads), strict=True):
         offset, strides = place(target.view.offset, target.view.strides, at)
-        stores.append((number, _Place(target.buffer, code(target.dtype), offset, strides, ())))
+        stores.append((number, Place(target.buffer, code(target.dtype), offset, strides, ())))
     return _finish(builder, stores, step.shape)
 
 
-def _finish(builder: Builder, stores: list[tuple[int, _Place]], shape: Shape) -> Lowered:
+def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> Lowered:
     """Merge and renumber axes, classify strides, lay out the arguments."""
     folds = [v.arg for v in builder.values if isinstance(v.arg, Fold)]
     domain = 0
@@ -299,7 +313,7 @@ def _finish(builder: Builder, stores: list[tuple[int, _Place]], shape: Shape) ->
     operands: dict[Any, int] = {}
     entries: list[list[Any]] = []  # [pointer, dtype, access]
 
-    def operand(where: _Place, access: str) -> int:
+    def operand(where: Place, access: str) -> int:
         key = (id(where.buffer), where.offset, where.dtype, tuple(where.strides.get(a, 0) for a in order), where.gathers)
         if key not in operands:
             operands[key] = len(entries)
@@ -341,7 +355,7 @@ def _finish(builder: Builder, stores: list[tuple[int, _Place]], shape: Shape) ->
 
 
 def _merge(
-    builder: Builder, stores: list[tuple[int, _Place]], folds: list[Any], domain: int, order: list[int]
+    builder: Builder, stores: list[tuple[int, Place]], folds: list[Any], domain: int, order: list[int]
 ) -> list[int]:
     """Join neighbouring axes that every access crosses evenly; returns the remaining axes, slowest first."""
     places = [*builder.places.values(), *(where for _, where in stores)]
@@ -380,7 +394,7 @@ def _adjacent(axes: tuple[int, ...], outer: int, inner: int) -> bool:
     return outer in axes and inner in axes and axes.index(inner) == axes.index(outer) + 1
 
 
-def _codes(where: _Place, order: list[int], words: list[int | float]) -> tuple[int, ...]:
+def _codes(where: Place, order: list[int], words: list[int | float]) -> tuple[int, ...]:
     size = int(where.dtype[1:])
     codes = []
     for axis in order:
@@ -391,7 +405,7 @@ def _codes(where: _Place, order: list[int], words: list[int | float]) -> tuple[i
     return tuple(codes)
 
 
-def _reach(where: _Place, extents: list[int]) -> tuple[int, int]:
+def _reach(where: Place, extents: list[int]) -> tuple[int, int]:
     """Bytes that an access may touch; a gather may touch the whole buffer."""
     if where.gathers:
         return 0, where.buffer.nbytes

@@ -27,7 +27,8 @@ KINDS = ("leaf", "const", "iota", "map", "read", "fold", "gather", "update")
 
 PENDING, RUNNING, READY, FAILED, CONSUMED = range(5)
 
-_serial = itertools.count()
+# Numbers, not the nodes themselves, tell a handle whether its cached view is current: a cache must keep no node alive.
+_serial = itertools.count(1000)
 
 
 class Node:

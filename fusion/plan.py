@@ -86,17 +86,18 @@ def pending_order(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-def plan(roots: list[Node], live: Callable[[Node], bool]) -> Plan:
+def plan(roots: list[Node], order: list[Node], live: Callable[[Node], bool]) -> Plan:
     """Cut the graph below `roots` into steps.
 
     Parameters
     ----------
     roots
         Pending nodes whose values are wanted.
+    order
+        Every pending node below them, producers first (`pending_order`).
     live
         Whether a pending node has a handle (or a node outside the graph) that can still ask for it.
     """
-    order = pending_order(roots)
     chooser = _Chooser(roots, live)
     for node in order:
         chooser.visit(node)
@@ -169,7 +170,7 @@ class _Chooser:
             info.folded = True
         elif node.kind == READ and self._inside(node.src[0]) and self.infos[id(node.src[0])].folded:
             mapping = self.maps[id(node)]
-            if mapping != identity(node.shape):
+            if not _same_elements(mapping, node, node.src[0]):
                 info.prefix = max(info.prefix, *(terms[-1][0] + 1 for _, terms in mapping if terms))
 
     def _read(self, node: Node) -> None:
@@ -184,7 +185,7 @@ class _Chooser:
             return
         self.maps[id(node)] = mapping
         inner = self.infos[id(source)]
-        if mapping == identity(node.shape) and node.size == source.size:
+        if _same_elements(mapping, node, source) and (not inner.prefix or mapping == identity(node.shape)):
             return
         if inner.folded:
             reason = _unstageable(mapping, node.shape, inner)
@@ -211,6 +212,19 @@ class _Chooser:
             self.store(source, "fold across rows")
         elif inner.prefix and keep != "last":
             self.store(source, "scan of rows")
+
+
+def _same_elements(mapping: Map, node: Node, source: Node) -> bool:
+    """Whether a read only adds or drops axes of one element."""
+    if node.size != source.size:
+        return False
+    last = -1
+    for constant, terms in mapping:
+        if constant or len(terms) > 1 or (terms and (terms[0][1] != 1 or terms[0][0] < last)):
+            return False
+        if terms:
+            last = terms[0][0]
+    return True
 
 
 def _unstageable(mapping: Map, shape: Shape, inner: _Info) -> str:

@@ -18,6 +18,7 @@ import numpy
 
 from ._array import Subclassable, fresh, host, ndarray, plain, wrap
 from ._memory import wrap_view
+from ._record import before_host_write
 
 RealArray = numpy.ndarray
 
@@ -131,11 +132,7 @@ def result(value: Any, seen: Handles, held: int = 5) -> Any:
 def before_write(x: Any) -> None:
     """Tell that the memory of a handle is about to be written at this statement."""
     if type(x) is ndarray:
-        _before_host_write(x)
-
-
-def _before_host_write(x: Any) -> None:
-    host(x)
+        before_host_write(x)
 
 
 def step(

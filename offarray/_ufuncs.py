@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch
+from . import _dispatch, _lazy, _reductions
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
+from .runtime.config import settings
 
 _new = object.__new__
 _real_ufunc_override = RealArray.__array_ufunc__
@@ -41,15 +42,24 @@ class ufunc(metaclass=UfuncType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == self.nin:
+            room = settings.eager_size
             real: list[Any] = []
             for v in args:
                 t = type(v)
                 if t is ndarray:
-                    real.append(host(v))
+                    if v._at is HOST:
+                        a = v._np
+                        room -= a.size
+                        real.append(a)
+                    else:
+                        room = -1
+                        break
                 elif t in SCALARS:
                     real.append(v)
                 else:
                     return _method(self, "__call__", args, kwargs)
+            if room < 0:
+                return _method(self, "__call__", args, kwargs)
             r = self.real(*real)
             if type(r) is RealArray:
                 return fresh(r)
@@ -108,6 +118,14 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     answer = _protocol(uf, method, args, kwargs)
     if answer is not _NOBODY:
         return answer
+    if method == "__call__" and len(args) == uf.nin:
+        answer = _lazy.call(uf.real, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    elif method == "reduce":
+        answer = _reductions.ufunc_reduce(uf.real, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
     seen = Handles()
     out = kwargs.get("out") if kwargs else None
     if out is not None:
@@ -244,6 +262,9 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
     """A binary operation with an operand that is neither a handle nor a scalar."""
     t = type(other)
     if t is RealArray:
+        r = _lazy.call(uf.real, (other, self) if reflected else (self, other))
+        if r is not NotImplemented:
+            return r
         r = op(other, host(self)) if reflected else op(host(self), other)
     elif issubclass(t, RealArray):
         a = plain(self)
@@ -255,6 +276,9 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
     elif overrides(t):
         return uf(other, self) if reflected else uf(self, other)
     else:
+        r = _lazy.call(uf.real, (other, self) if reflected else (self, other))
+        if r is not NotImplemented:
+            return r
         seen = Handles()
         b = convert(other, seen)
         if reflected:
@@ -269,15 +293,29 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
 
 
 def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
+    real = uf.real
+    record = _lazy.power if real is numpy.power else _lazy.binary
+
     def forward(self: ndarray, other: Any) -> Any:
         t = type(other)
+        room = settings.eager_size
         if t is ndarray:
-            b = other._np if other._at is HOST else host(other)
+            if other._at is HOST:
+                b = other._np
+                room -= b.size
+            else:
+                room = -1
         elif t in SCALARS:
             b = other
         else:
             return _slow(self, other, op, uf, name, False)
-        r = op(self._np if self._at is HOST else host(self), b)
+        if self._at is HOST and self._np.size <= room:
+            r = op(self._np, b)
+        else:
+            r = record(real, self, other)
+            if r is not NotImplemented:
+                return r
+            r = op(host(self), host(other) if t is ndarray else other)
         if type(r) is RealArray:
             x = _new(ndarray)
             x._np = r
@@ -289,19 +327,27 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
     def reflected(self: ndarray, other: Any) -> Any:
         if type(other) not in SCALARS:
             return _slow(self, other, op, uf, name, True)
-        r = op(other, host(self))
+        if self._at is HOST and self._np.size <= settings.eager_size:
+            r = op(other, self._np)
+        else:
+            r = _lazy.call(real, (other, self))
+            if r is not NotImplemented:
+                return r
+            r = op(other, host(self))
         return fresh(r) if type(r) is RealArray else tuple(map(_own, r)) if type(r) is tuple else r
 
     return forward, reflected
 
 
 def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
+    real = uf.real
+
     def method(self: ndarray, other: Any) -> Any:
         t = type(other)
-        if t is ndarray:
-            b: Any = host(other)
-        elif t in SCALARS or t in _BASIC or issubclass(t, RealArray):
-            b = convert(other, Handles())
+        if t is ndarray or t in SCALARS or t in _BASIC or issubclass(t, RealArray):
+            if _lazy.inplace(real, self, other) is self:
+                return self
+            b: Any = convert(other, Handles())
         elif overrides(t):
             if t.__array_ufunc__ is None:
                 return NotImplemented
@@ -315,9 +361,15 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
     return method
 
 
-def _unary(op: Callable[..., Any]) -> Any:
+def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
     def method(self: ndarray) -> Any:
-        r = op(host(self))
+        if self._at is HOST and self._np.size <= settings.eager_size:
+            r = op(self._np)
+        else:
+            r = _lazy.call(real, (self,))
+            if r is not NotImplemented:
+                return r
+            r = op(host(self))
         return fresh(r) if type(r) is RealArray else r
 
     return method
@@ -355,9 +407,11 @@ def install(cls: Any) -> None:
     for short, name in _COMPARE.items():
         forward, _ = _binary(getattr(operator, short), restore(getattr(numpy, name)), f"__{short}__")
         setattr(cls, f"__{short}__", _named(forward, f"__{short}__"))
-    for short in ("neg", "pos", "abs", "invert"):
-        setattr(cls, f"__{short}__", _named(_unary(getattr(operator, f"__{short}__")), f"__{short}__"))
+    for short, name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}.items():
+        method = _unary(getattr(operator, f"__{short}__"), getattr(numpy, name))
+        setattr(cls, f"__{short}__", _named(method, f"__{short}__"))
     cls.__array_ufunc__ = array_ufunc
+    _lazy.install_scalar(_ARITHMETIC, _COMPARE)
 
 
 def _named(method: Any, name: str) -> Any:

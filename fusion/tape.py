@@ -1,0 +1,61 @@
+"""Tape: the pending nodes in the order in which they were recorded, and the bounds on them.
+
+in: every recorded node; out: the nodes to evaluate when a bound is passed.
+
+The bound is on bytes kept alive by pending work and on the number of pending nodes.  Once a soft bound is passed the tape is
+flushed where it started recurring (the site of its first node comes round again: a loop's boundary), at four times
+the bound anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..runtime.config import settings
+from .memory import idle, referred
+from .node import FOLD, PENDING, Node
+
+HARD = 4  # times the soft bound
+
+nodes: list[Node] = []
+pending_bytes = 0
+first_site: Any = None
+
+
+def add(node: Node) -> bool:
+    """Put a node on the tape; true when it is time to flush."""
+    global pending_bytes, first_site
+    if not nodes:
+        first_site = node.site
+        pending_bytes = 0
+    nodes.append(node)
+    if node.kind == FOLD:
+        pending_bytes += node.src[0].nbytes
+    elif node.shape:
+        pending_bytes += node.nbytes
+    count = len(nodes)
+    if count < settings.bound and pending_bytes < settings.bound_bytes:
+        return False
+    hard = count >= HARD * settings.bound or pending_bytes >= HARD * settings.bound_bytes
+    return hard or node.site == first_site
+
+
+def compact() -> None:
+    """Forget nodes that are no longer pending, and those that nothing but the tape refers to."""
+    global pending_bytes
+    nodes[:] = [node for node in nodes if node.state == PENDING]
+    if nodes:
+        for position in idle(nodes):
+            del nodes[position]
+    if not nodes:
+        pending_bytes = 0
+
+
+def taped() -> set[int]:
+    """Ids of the nodes on the tape."""
+    return {id(node) for node in nodes}
+
+
+def wanted() -> list[Node]:
+    """Pending nodes that no other node on the tape refers to, or that a handle can still ask for."""
+    return [nodes[position] for position in referred(nodes)]

@@ -1,0 +1,152 @@
+"""The pipeline on one page: pending nodes -> plan -> kernels -> compiled code -> execution.
+
+in: nodes whose values are wanted; out: their buffers.  The only file that names all four rooms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from . import _errstate
+from .codegen.compile import compile, host_target
+from .codegen.kernel import text
+from .fusion import tape
+from .fusion.lower import Lowered, lower
+from .fusion.memory import Lifetimes, Liveness, Outputs
+from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node
+from .fusion.plan import Plan, Step, plan
+from .runtime import trace
+from .runtime.buffer import Buffer, allocate
+from .runtime.config import settings
+from .runtime.program import Launch, Program, execute
+from .runtime.target import Target
+
+lock = threading.RLock()  # plan and commit; the kernels of one evaluation run inside it
+_targets: dict[str, Target] = {}
+
+
+def evaluate(roots: Sequence[Node]) -> None:
+    """Bring the roots into memory, with as few kernels as possible.
+
+    Raises
+    ------
+    Exception
+        What a failed evaluation of a root raised, or FloatingPointError where errstate asks for it.
+    """
+    with lock:
+        wanted: list[Node] = []
+        for node in roots:
+            if node.state == FAILED:
+                raise _again(node)
+            if node.state == PENDING and not any(node is w for w in wanted):
+                wanted.append(node)
+        faults: list[tuple[Node, int]] = []
+        if wanted:
+            trace.count("evaluations")
+            _run(wanted, faults)
+            tape.compact()
+    if faults:
+        _errstate.report(faults)
+
+
+def flush() -> None:
+    """Evaluate everything on the tape that a handle can still ask for."""
+    with lock:
+        tape.compact()
+        evaluate(list(tape.wanted()))
+
+
+def ready(x: Any) -> None:
+    """Evaluate the base of a handle."""
+    evaluate((x._base.node,))
+
+
+def _again(node: Node) -> BaseException:
+    if node.error is None:
+        return RuntimeError("the evaluation of this array was interrupted after its inputs had been consumed")
+    return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
+
+
+def _run(wanted: list[Node], faults: list[tuple[Node, int]]) -> None:
+    liveness = Liveness(wanted, tape.taped())
+    done = plan(wanted, liveness.order, liveness.live)
+    lifetimes = Lifetimes(liveness, done)
+    for node in liveness.order:
+        if id(node) in lifetimes.lingering:
+            node.demanded += 1
+    trace.count("cuts", len(done.cuts))
+    for cut in done.cuts:
+        trace.emit("cut", cut.node.site, reason=cut.reason, op=cut.node.op)
+        trace.log(3, f"cut {cut.node!r}: {cut.reason}")
+    for position, step in enumerate(done.steps):
+        faults += _step(step, done, lifetimes, position)
+
+
+def _step(step: Step, done: Plan, lifetimes: Lifetimes, position: int) -> list[tuple[Node, int]]:
+    """Execute one step and commit its outputs; gives the nodes that reported faults with their bits."""
+    if 0 in step.shape:
+        for node in step.outputs:
+            _commit(node, node.src[0].buffer if node.kind == UPDATE else allocate(node.nbytes))
+        return []
+    outputs = Outputs(step, lifetimes.donors(step, position) if settings.donate else [])
+    lowered = lower(step, done, outputs.choose)
+    trace.log(6, text(lowered.kernel))
+    compiled = compile(lowered.kernel, target())
+    # From here on an interruption may leave consumed memory behind: such nodes fail, and are never computed again.
+    for node in step.outputs:
+        node.state = RUNNING
+    try:
+        outputs.prepare()
+        found = _launch(compiled, lowered)
+        outputs.finish()
+    except BaseException as error:
+        for node in step.outputs:
+            if node.kind == UPDATE or outputs.taken:
+                node.state, node.error = FAILED, error
+            else:
+                node.state = PENDING
+        raise
+    finally:
+        for donor in outputs.taken:
+            donor.state, donor.buffer = CONSUMED, None
+    for node, buffer in zip(step.outputs, outputs.buffers, strict=True):
+        _commit(node, buffer)
+    trace.emit("step", step.outputs[-1].site, nbytes=lowered.nbytes, values=len(lowered.kernel.values))
+    return found
+
+
+def _launch(compiled: Any, lowered: Lowered) -> list[tuple[Node, int]]:
+    buffers: list[Buffer | None] = list({id(p.buffer): p.buffer for p in lowered.pointers}.values())
+    slots = {id(b): n for n, b in enumerate(buffers)}
+    launch = Launch(
+        compiled,
+        tuple((slots[id(p.buffer)], p.offset) for p in lowered.pointers),
+        lowered.words,
+        lowered.extents,
+        tuple(o.access for o in lowered.kernel.operands),
+        tuple((p.low - p.offset, p.high - p.offset) for p in lowered.pointers),
+        len(lowered.faults),
+        lowered.nbytes,
+    )
+    _, faults = execute(Program(len(buffers), (launch,)), buffers)
+    return [(node, bits) for node, bits in zip(lowered.faults, faults[0], strict=False) if bits]
+
+
+def _commit(node: Node, buffer: Buffer | None) -> None:
+    """The node is in memory: let go of what it was made from."""
+    node.buffer = buffer
+    node.state = READY
+    node.src = ()
+    node.arg = None
+
+
+def target() -> Target:
+    """The target that the setting `device` names."""
+    kind = settings.device
+    found = _targets.get(kind)
+    if found is None:
+        found = host_target() if kind in ("auto", "cpu") else Target(kind, "", "", 16)
+        _targets[kind] = found
+    return found

@@ -1,0 +1,302 @@
+"""Ufunc calls as nodes: what is large or pending is recorded, the rest is left to NumPy's own loop.
+
+in: `_ufuncs.py` with a call that may be recorded; out: `_record.py`.  Every door returns NotImplemented for a call that it
+does not record; the caller then runs it in NumPy, which also raises whatever is wrong with it.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy
+
+from . import _record
+from ._array import HOST, RealArray, fresh, host, make, ndarray
+from ._memory import foreign, native
+from ._promotion import WEAK, Loop, loop_of, scalar
+from ._record import constant
+from ._scalar import Scalar, settled
+from .fusion.node import READY, Base, Node
+from .fusion.order import spread
+from .runtime.config import settings
+
+DType = numpy.dtype[Any]
+Shape = tuple[int, ...]
+
+
+def is_ready(x: ndarray) -> bool:
+    """Whether the value of a handle is in memory."""
+    return x._at is HOST or x._base.node.state == READY  # type: ignore[no-any-return]
+
+
+def elements(x: ndarray) -> int:
+    """Number of elements of a handle."""
+    if x._at is HOST:
+        return x._np.size  # type: ignore[no-any-return]
+    n = 1
+    for extent in x._shape:
+        n *= extent
+    return n
+
+
+def small(operands: Any) -> bool:
+    """Whether every handle is in memory and all together are small work, which runs at once."""
+    total = 0
+    shapes = set()
+    for x in operands:
+        if type(x) is ndarray:
+            if not is_ready(x):
+                return False
+            total += elements(x)
+            shapes.add(x._shape)
+        elif type(x) is RealArray:
+            total += x.size
+            shapes.add(x.shape)
+    limit = settings.eager_size
+    if total > limit:
+        return False
+    if len(shapes) > 1:  # small operands may broadcast to a large result
+        most = 1
+        for extents in zip(*(s[::-1] for s in shapes if s), strict=False):
+            most *= max(extents)
+        longest = max(shapes, key=len)
+        for extent in longest[: len(longest) - min(len(s) for s in shapes if s)]:
+            most *= extent
+        return most <= limit
+    return True
+
+
+def operand(value: Any) -> tuple[Any, Any] | None:
+    """An operand as (handle or scalar, dtype or weak type), or None if it is no number or array of ours."""
+    t = type(value)
+    if t is ndarray:
+        return value, value._dtype
+    if t is Scalar:
+        return value._handle, value._handle._dtype
+    if t in WEAK:
+        return value, t
+    if isinstance(value, numpy.generic):
+        return value, value.dtype
+    if t is RealArray:
+        return foreign(value), value.dtype
+    if t in (list, tuple):
+        try:
+            made = numpy.asarray(value)
+        except (ValueError, TypeError):
+            return None
+        return foreign(made), made.dtype
+    return None
+
+
+def shape_of(operands: list[Any]) -> Shape | None:
+    """Shape that the operands broadcast to, or None where they do not."""
+    shapes = [x._shape for x in operands if type(x) is ndarray]
+    first = shapes[0] if shapes else ()
+    if all(s == first for s in shapes):
+        return first
+    try:
+        return numpy.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
+def resolve(real: numpy.ufunc, values: Any, dtype: DType | None = None) -> tuple[Loop, list[Any], Shape] | None:
+    """Loop, operands (handles and constants) and shape of a call that can be recorded."""
+    pairs = [operand(v) for v in values]
+    if any(p is None for p in pairs):
+        return None
+    if not all(native(k) for _, k in pairs if isinstance(k, numpy.dtype)):  # type: ignore[misc]
+        return None
+    loop = loop_of(real, tuple(p[1] for p in pairs), dtype)  # type: ignore[index]
+    if loop is None:
+        return None
+    operands: list[Any] = []
+    for (value, kind), d in zip(pairs, loop.inputs, strict=True):  # type: ignore[misc]
+        if type(value) is ndarray:
+            operands.append(value)
+        elif kind in WEAK:
+            fitting = scalar(value, d)
+            if fitting is None:
+                return None
+            operands.append(constant(fitting, d))
+        else:
+            operands.append(constant(value, kind))
+    shape = shape_of(operands)
+    return None if shape is None or len(shape) > 32 else (loop, operands, shape)
+
+
+def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -> Any:
+    """Record `real(*values, **kwargs)`; NotImplemented where it is not recorded."""
+    out, where, dtype = None, True, None
+    if kwargs:
+        if not kwargs.keys() <= {"out", "where", "dtype", "casting"} or kwargs.get("casting", "same_kind") != "same_kind":
+            return NotImplemented
+        out, where = kwargs.get("out"), kwargs.get("where", True)
+        if type(out) is tuple:
+            if len(out) != 1:
+                return NotImplemented
+            out = out[0]
+        if kwargs.get("dtype") is not None:
+            try:
+                dtype = numpy.dtype(kwargs["dtype"])
+            except TypeError:
+                return NotImplemented
+    if out is not None and type(out) is not ndarray:
+        return NotImplemented
+    if small((*values, out, where)):
+        return NotImplemented
+    found = resolve(real, values, dtype)
+    if found is None:
+        return NotImplemented
+    loop, operands, shape = found
+    mask = _mask(where)
+    if mask is NotImplemented:
+        return NotImplemented
+    if out is not None:
+        return NotImplemented if len(loop.ops) > 1 else into(loop, operands, shape, out, mask)
+    if mask is not None:
+        wider = shape_of([*operands, mask])
+        if wider is None or wider != shape:
+            return NotImplemented
+    results = tuple(
+        _record.elementwise(op, operands, loop.inputs, d, shape) for op, d in zip(loop.ops, loop.outputs, strict=True)
+    )
+    if not shape:
+        results = tuple(map(scalar_of, results))
+    return results[0] if len(results) == 1 else results
+
+
+def scalar_of(x: ndarray) -> Any:
+    """The result of shape () as the user sees it: a lazy scalar while it is pending."""
+    if is_ready(x) or settings.scalars == "numpy":
+        return host(x)[()]
+    return Scalar(x)
+
+
+def apply(real: numpy.ufunc, *values: Any) -> Any:
+    """`real(*values)`, recorded or at once."""
+    answer = call(real, values)
+    if answer is not NotImplemented:
+        return answer
+    made = real(*[host(v) if type(v) is ndarray else settled(v) for v in values])
+    return fresh(made) if type(made) is RealArray else made
+
+
+def _mask(where: Any) -> Any:
+    if where is True:
+        return None
+    found = operand(where)
+    if found is None or type(found[0]) is not ndarray or found[0]._dtype.kind != "b":
+        return NotImplemented
+    return found[0]
+
+
+def into(loop: Loop, operands: list[Any], shape: Shape, out: ndarray, mask: ndarray | None = None) -> Any:
+    """Record an operation whose result is written into `out`; NotImplemented where NumPy would refuse or warn."""
+    target = out._dtype
+    wider = shape_of([*operands, out] if mask is None else [*operands, out, mask])
+    if wider != out._shape or not native(target) or not numpy.can_cast(loop.outputs[0], target, "same_kind"):
+        return NotImplemented
+    if not out._writeable or _folded(out):
+        return NotImplemented
+    _record.writable(out)
+    order = _record.order_of([out], out._shape)
+    site = _record.here()
+    node = _record.expression(loop.ops[0], operands, loop.inputs, loop.outputs[0], out._shape, order, site)
+    node = _record.cast(node, target, node.fault, site)
+    _record.write(out, node, order, mask, site, operands)
+    return out
+
+
+def _folded(x: ndarray) -> bool:
+    """Whether several indices of `x` name one element: NumPy's order of writes then counts."""
+    reach = 0
+    pairs = sorted((abs(s), e) for s, e in zip(x._strides, x._shape, strict=True) if e > 1)
+    for stride, extent in pairs:
+        if stride <= reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
+
+
+def install_scalar(names: dict[str, str], comparisons: dict[str, str]) -> None:
+    """Give lazy scalars their operators."""
+    for short, name in names.items():
+        real = getattr(numpy, name)
+        op = divmod if short == "divmod" else getattr(operator, f"__{short}__")
+        setattr(Scalar, f"__{short}__", _scalar_operator(op, real, False))
+        setattr(Scalar, f"__r{short}__", _scalar_operator(op, real, True))
+    for short, name in comparisons.items():
+        setattr(Scalar, f"__{short}__", _scalar_operator(getattr(operator, short), getattr(numpy, name), False))
+    for short, name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}.items():
+        setattr(Scalar, f"__{short}__", _scalar_unary(getattr(operator, f"__{short}__"), getattr(numpy, name)))
+
+
+def _scalar_unary(op: Any, real: numpy.ufunc) -> Any:
+    def method(self: Scalar) -> Any:
+        if self._known is None and not is_ready(self._handle):
+            answer = call(real, (self._handle,))
+            if answer is not NotImplemented:
+                return answer
+        return op(settled(self))
+
+    return method
+
+
+def _scalar_operator(op: Any, real: numpy.ufunc, reflected: bool) -> Any:
+    def method(self: Scalar, other: Any) -> Any:
+        if type(other) is ndarray:
+            answer = call(real, (other, self) if reflected else (self, other))
+            if answer is not NotImplemented:
+                return answer
+        elif self._known is None and not is_ready(self._handle) and (type(other) in WEAK or type(other) is Scalar):
+            pair = (other, self) if reflected else (self, other)
+            answer = power(real, *pair) if real is numpy.power and not reflected else call(real, pair)
+            if answer is not NotImplemented:
+                return answer
+        mine, theirs = settled(self), settled(other)
+        return op(theirs, mine) if reflected else op(mine, theirs)
+
+    return method
+
+
+def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
+    """Record `real(x, y)`."""
+    return call(real, (x, y))
+
+
+def power(real: numpy.ufunc, x: ndarray, exponent: Any) -> Any:
+    """Record `x ** exponent` as the operator sees it: 2, 1, 0.5, -1 are operations of their own."""
+    if type(x) is Scalar:
+        x = x._handle
+    kind = x._dtype.kind
+    if type(exponent) in (int, float) and (kind in "fc" or (kind in "iu" and type(exponent) is int)):
+        fast = {2: numpy.square, 1: numpy.positive}
+        if kind in "fc":
+            fast |= {0.5: numpy.sqrt, -1: numpy.reciprocal}
+        special = fast.get(exponent)
+        if special is not None:
+            return call(special, (x,))
+    return call(real, (x, exponent))
+
+
+def inplace(real: numpy.ufunc, x: ndarray, other: Any) -> Any:
+    """Record `x op= other`."""
+    if small((x, other)):
+        return NotImplemented
+    if real is numpy.power and type(other) in (int, float):
+        kind = x._dtype.kind
+        special = {2: numpy.square, 1: numpy.positive}.get(other) if kind in "fc" or type(other) is int else None
+        if special is None and kind in "fc":
+            special = {0.5: numpy.sqrt, -1: numpy.reciprocal}.get(other)
+        if special is not None and kind != "b":
+            return call(special, (x,), {"out": x})
+    return call(real, (x, other), {"out": x})
+
+
+def pending(node: Node, shape: Shape, order: tuple[int, ...]) -> ndarray:
+    """A handle on a new node without operands of its own."""
+    x = make(Base(node), 0, spread(order, shape, node.dtype.itemsize), shape, node.dtype)
+    _record.commit(node)
+    return x

@@ -1,0 +1,282 @@
+"""Recording: operations on handles become nodes; writes become new versions, at once where the old one is needed.
+
+in: handles, dtypes and shapes that a room of the surface has checked; out: nodes on the tape, or writes carried out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from . import _errstate, _evaluate
+from ._array import HOST, make, ndarray
+from ._site import here, line
+from ._site import text as site_text
+from .fusion import tape
+from .fusion.memory import pending_readers, unread
+from .fusion.node import CONST, FAILED, FOLD, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
+from .fusion.order import memory_order, spread
+from .fusion.view import View, contiguous
+from .runtime import trace
+from .runtime.errors import BorrowError, MovedError
+
+DType = numpy.dtype[Any]
+Operand = Any  # ndarray | Node (a constant of shape ())
+
+# Operations that never report a floating-point fault.
+QUIET = frozenset(
+    "negative positive absolute fabs sign signbit isnan isinf isfinite equal not_equal less less_equal greater greater_equal "
+    "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
+    "bitwise_count maximum minimum fmax fmin copysign floor ceil trunc rint conjugate real imag select clip "
+    "modf_frac modf_int frexp_mantissa frexp_exponent gcd lcm".split()
+)
+
+
+def current(x: ndarray) -> Node:
+    """The current version of the base of `x`; raises what a moved or failed base raises."""
+    base = x._base
+    if base.moved is not None:
+        raise MovedError(
+            f"this array was moved at {site_text(base.moved)}; it is used again at {site_text(here())}"
+        )
+    node: Node = base.node
+    if node.state == FAILED:
+        _evaluate.evaluate((node,))
+    return node
+
+
+def constant(value: Any, dtype: DType) -> Node:
+    """A scalar operand of `dtype`."""
+    return Node(CONST, "", dtype, (), (), dtype.type(value))
+
+
+# ---------------------------------------------------------------------- reading
+def broadcast_strides(x: ndarray, shape: Shape) -> Shape:
+    """Byte strides of `x` broadcast to `shape`: 0 along new axes and along axes of one element."""
+    own = tuple(s if e != 1 else 0 for s, e in zip(x._strides, x._shape, strict=True))
+    return (0,) * (len(shape) - len(own)) + own
+
+
+def order_of(operands: Sequence[Operand], shape: Shape) -> tuple[int, ...]:
+    """Order in memory of the result of an operation on `operands`."""
+    if len(shape) < 2:
+        return tuple(range(len(shape)))
+    return memory_order(
+        len(shape), [broadcast_strides(x, shape) for x in operands if type(x) is ndarray and len(x._shape) > 0]
+    )
+
+
+def read(x: Operand, shape: Shape, order: tuple[int, ...]) -> Node:
+    """The value of an operand, broadcast to `shape` with its axes in `order`; scalars keep the shape ()."""
+    if type(x) is not ndarray:
+        return x  # type: ignore[no-any-return]
+    node = current(x)
+    if not x._shape:
+        if node.shape == () and x._offset == 0 and node.dtype == x._dtype:
+            return node
+        return Node(READ, "", x._dtype, (), (node,), View(x._offset, (), ()))
+    strides = broadcast_strides(x, shape)
+    shape = tuple(shape[a] for a in order)
+    strides = tuple(strides[a] for a in order)
+    if x._offset == 0 and shape == node.shape and node.dtype == x._dtype:
+        if all(s == c or e == 1 for s, c, e in zip(strides, contiguous(shape, x._dtype.itemsize), shape, strict=True)):
+            return node
+    return Node(READ, "", x._dtype, shape, (node,), View(x._offset, shape, strides))
+
+
+def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None) -> Node:
+    """`node` converted to `dtype`, with C's conversions as NumPy's "unsafe" casting."""
+    if node.dtype == dtype:
+        return node
+    if node.kind == CONST and not node.shape and not (node.dtype.kind in "fc" and dtype.kind in "iu"):
+        with numpy.errstate(all="ignore"):
+            return Node(CONST, "", dtype, (), (), numpy.asarray(node.arg).astype(dtype)[()])
+    faulty = (node.dtype.kind in "fc" and dtype.kind in "iu") or (
+        node.dtype.kind in "fc" and dtype.kind in "fc" and dtype.itemsize < node.dtype.itemsize
+    )
+    return Node(MAP, "cast", dtype, node.shape, (node,), None, fault if faulty else 0, site)
+
+
+# ---------------------------------------------------------------------- recording
+def expression(
+    op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape, order: tuple[int, ...],
+    site: Any,
+) -> Node:  # fmt: skip
+    """The node of one elementwise operation, its operands cast to the loop's dtypes."""
+    fault = _errstate.armed()
+    sources = tuple(cast(read(x, shape, order), d, fault, site) for x, d in zip(operands, loop, strict=True))
+    if op in QUIET or (dtype.kind in "biu" and op not in ("floor_divide", "remainder", "fmod")):
+        fault = 0
+    return Node(MAP, op, dtype, tuple(shape[a] for a in order), sources, None, fault, site)
+
+
+def elementwise(
+    op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape
+) -> ndarray:
+    """Record `op` over operands that broadcast to `shape`; gives a handle on the pending result."""
+    order = order_of(operands, shape)
+    node = expression(op, operands, loop, dtype, shape, order, here())
+    return deliver(node, shape, order, operands)
+
+
+def deliver(node: Node, shape: Shape, order: tuple[int, ...], operands: Sequence[Operand]) -> ndarray:
+    """A handle on a new node; evaluated at the statement where an operand is shared or a fault must be known."""
+    result = make(Base(node), 0, spread(order, shape, node.dtype.itemsize), shape, node.dtype)
+    commit(node, operands)
+    return result
+
+
+def commit(node: Node, operands: Sequence[Operand] = ()) -> None:
+    """Put a recorded node on the tape; evaluate what cannot wait."""
+    trace.count("operations")
+    trace.emit("operation", node.site, op=node.op)
+    full = tape.add(node)
+    if (_faulty(node) and _errstate.immediate()) or any(type(x) is ndarray and is_shared(x) for x in operands):
+        _evaluate.evaluate((node,))
+    elif full:
+        _evaluate.flush()
+
+
+def _faulty(node: Node) -> bool:
+    return node.fault != 0 or any(s.fault and s.kind == MAP and s.op == "cast" for s in node.src)
+
+
+def is_shared(x: ndarray) -> bool:
+    """Whether foreign memory backs the base of `x`, or somebody outside looks at it."""
+    buffer = x._base.node.buffer
+    return buffer is not None and buffer.shared
+
+
+def fold(
+    x: Operand, monoid: str, axes: tuple[int, ...], loop: DType, dtype: DType, keepdims: bool, site: Any = None
+) -> ndarray:
+    """Record a reduction of the handle `x` over `axes` (ascending, not negative), its elements cast to `loop` first."""
+    shape = x._shape
+    order = tuple(range(len(shape))) if monoid.startswith("arg") else order_of([x], shape)
+    source = cast(read(x, shape, order), loop, _errstate.armed(), site)
+    node = fold_node(source, monoid, tuple(p for p, a in enumerate(order) if a in axes), dtype, site)
+    kept = tuple(a for a in order if a not in axes)
+    rank = {a: n for n, a in enumerate(sorted(kept))}
+    out_shape = tuple(shape[a] for a in sorted(kept))
+    strides = spread(tuple(rank[a] for a in kept), out_shape, dtype.itemsize)
+    if keepdims:
+        by_axis = dict(zip(sorted(kept), strides, strict=True))
+        strides = tuple(by_axis.get(a, 0) for a in range(len(shape)))
+        out_shape = tuple(1 if a in axes else e for a, e in enumerate(shape))
+    result = make(Base(node), 0, strides, out_shape, dtype)
+    commit(node, [x])
+    return result
+
+
+def fold_node(source: Node, monoid: str, axes: tuple[int, ...], dtype: DType, site: Any, keep: str = "last") -> Node:
+    """The node of a fold of `source`, a dense node, over its own axes."""
+    shape = source.shape if keep != "last" else tuple(e for d, e in enumerate(source.shape) if d not in axes)
+    return Node(FOLD, monoid, dtype, shape, (source,), (monoid, axes, keep), 0, site)
+
+
+# ---------------------------------------------------------------------- writing
+def writable(x: ndarray, what: str = "assignment destination is read-only") -> None:
+    """Raise ValueError if the handle is read-only, BorrowError if its base is borrowed, MovedError if it moved."""
+    if not x._writeable:
+        raise ValueError(what)
+    if x._at is HOST:
+        return
+    base = x._base
+    if base.moved is not None:
+        current(x)
+    if base.borrows is not None and base.borrows():
+        raise BorrowError(
+            f"this array is borrowed at {site_text(base.borrows.site)}; it is written at {site_text(here())}"
+        )
+
+
+def before_host_write(x: ndarray) -> None:
+    """Prepare for a write by NumPy into the memory of `x`: its base in memory, pending readers of it evaluated."""
+    writable(x)
+    if x._at is HOST:
+        return
+    current(x)
+    with _evaluate.lock:
+        if x._base.node.state == PENDING:
+            _evaluate.evaluate((x._base.node,))
+        if not unread(x._base):
+            _evaluate.flush()
+
+
+def assign(x: ndarray, operand: Operand, mask: ndarray | None = None) -> None:
+    """Write an operand, which broadcasts to the shape of `x`, into `x`, where `mask` (bool) is true."""
+    writable(x)
+    order = order_of([x], x._shape)
+    site = here()
+    value = cast(read(operand, x._shape, order), x._dtype, _errstate.armed(), site)
+    write(x, value, order, mask, site, (operand,) if mask is None else (operand, mask))
+
+
+def write(
+    x: ndarray, value: Node, order: tuple[int, ...], mask: ndarray | None, site: Any, operands: Sequence[Operand]
+) -> None:
+    """Make `value`, of the shape of `x` with its axes in `order`, or of shape (), the new value of `x`."""
+    if 0 in x._shape:
+        return
+    shape = tuple(x._shape[a] for a in order)
+    view = View(x._offset, shape, tuple(x._strides[a] for a in order))
+    if mask is not None:
+        kept = read(x, x._shape, order)
+        value = Node(MAP, "select", x._dtype, shape, (read(mask, x._shape, order), value, kept), None, 0, site)
+        del kept
+    if not _replaces(x, view):
+        _update(x, value, view, site)
+        return
+    if value.state != PENDING or value.shape != shape or value.kind not in (MAP, FOLD) or _named(value):
+        strides = contiguous(value.shape, value.dtype.itemsize) if value.shape else (0,) * len(shape)
+        value = Node(READ, "", x._dtype, shape, (value,), View(0, shape, strides), 0, site)
+    x._base.node = value
+    x._np = x._at = None
+    commit(value, operands)
+
+
+def _named(value: Node) -> bool:
+    # a node that was on the tape before this statement is somebody's value: it gets no second base
+    return bool(tape.nodes) and any(n is value for n in tape.nodes[-64:])
+
+
+def _replaces(x: ndarray, view: View) -> bool:
+    """Whether `x` covers the whole of a private base, so that writing it is a new version of the base."""
+    node = current(x)
+    if view.offset or math.prod(view.shape) * x._dtype.itemsize != node.nbytes or (node.buffer and node.buffer.shared):
+        return False
+    dense = contiguous(view.shape, x._dtype.itemsize)
+    return all(e == 1 or s == c for e, s, c in zip(view.shape, view.strides, dense, strict=True))
+
+
+def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
+    """Write part of a base at the statement: in place, renamed, or after the pending readers of the old version."""
+    base = x._base
+    trace.count("operations")
+    with _evaluate.lock:
+        update = Node(UPDATE, "in place", x._dtype, view.shape, (base.node, value), view, 0, site)
+        del value
+        if pending_readers(base, update, tape.taped()):
+            most = 2 * update.nbytes >= base.node.nbytes
+            if most and not (base.node.buffer and base.node.buffer.shared):
+                update.op = "rename"
+            else:
+                _evaluate.flush()
+        try:
+            _evaluate.evaluate((update,))
+        except BaseException:
+            if update.state == FAILED and update.op == "in place":
+                base.node.state, base.node.error = FAILED, update.error
+            raise
+        finally:
+            if update.state == READY:
+                old = base.node
+                if update.buffer is not old.buffer and update.buffer is not None:
+                    base.node = leaf(update.buffer, old.dtype, old.shape)
+                base.node.facts = None
+
+
+__all__ = ["assign", "before_host_write", "elementwise", "fold", "line", "write"]

@@ -1,0 +1,330 @@
+"""Reductions as folds: sum, prod, min, max, any, all, mean, var, std, argmin, argmax, count_nonzero, ptp and `ufunc.reduce`.
+
+in: the public functions and methods through `_dispatch.NATIVE`; out: `_record.fold`.  Every door returns NotImplemented
+for a call that NumPy should answer itself: small work, other types, wrong arguments, arrays without elements.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy
+
+from . import _lazy, _record
+from ._array import host, ndarray
+from ._dispatch import NATIVE
+from ._lazy import apply, scalar_of, small
+from ._memory import native
+from ._record import cast, constant
+from .codegen.kernel import MONOIDS
+from .fusion.node import MAP, Node
+
+DType = numpy.dtype[Any]
+_UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
+_IDENTITY = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False, "bitwise_or": 0, "bitwise_xor": 0}
+_BOOL = numpy.dtype(bool)
+_INT = numpy.dtype(numpy.int_)
+_UINT = numpy.dtype(numpy.uintp)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...] | None:
+    """Axes ascending, or None where NumPy would raise."""
+    if axis is None or axis is _UNSET:
+        return tuple(range(ndim))
+    try:
+        listed = tuple(operator.index(a) for a in axis) if type(axis) is tuple else (operator.index(axis),)
+    except TypeError:
+        return None
+    if any(not -ndim <= a < ndim for a in listed):
+        return None
+    found = tuple(sorted(a % ndim for a in listed))
+    return found if len(set(found)) == len(found) else None
+
+
+def _accumulator(monoid: str, dtype: DType) -> DType:
+    if monoid in ("add", "multiply") and dtype.kind in "bi" and dtype.itemsize < _INT.itemsize:
+        return _INT
+    if monoid in ("add", "multiply") and dtype.kind == "u" and dtype.itemsize < _UINT.itemsize:
+        return _UINT
+    return _BOOL if monoid.startswith("logical") else dtype
+
+
+def reduce(
+    monoid: str, x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = _UNSET, where: Any = True,
+) -> Any:  # fmt: skip
+    """Record a fold of `x`; NotImplemented where NumPy should do it."""
+    if type(x) is not ndarray or monoid not in MONOIDS or small((x,)) or not native(x._dtype):
+        return NotImplemented
+    if initial is not _UNSET and initial is not None:
+        return NotImplemented
+    axes = axes_of(axis, len(x._shape))
+    if axes is None or _lazy.elements(x) == 0 or not axes:
+        return NotImplemented
+    keepdims = False if keepdims is _UNSET else bool(keepdims)
+    if dtype is None and type(out) is ndarray and not monoid.startswith("logical"):
+        dtype = out._dtype
+    try:
+        loop = _accumulator(monoid, x._dtype) if dtype is None else numpy.dtype(dtype)
+    except TypeError:
+        return NotImplemented
+    if not native(loop) or (monoid.startswith(("logical", "bitwise")) and loop.kind not in "biu"):
+        return NotImplemented
+    if (loop.kind == "c" or x._dtype.kind == "c") and monoid in ("minimum", "maximum", "fmin", "fmax"):
+        return NotImplemented
+    operand: Any = x
+    if where is not True and where is not _UNSET:
+        operand = _masked(monoid, x, where)
+        if operand is NotImplemented:
+            return NotImplemented
+    return deliver(_fold(operand, monoid, axes, loop, keepdims), out)
+
+
+def _fold(x: ndarray, monoid: str, axes: tuple[int, ...], loop: DType, keepdims: bool) -> ndarray:
+    site = _record.here()
+    if loop.char == "e" and monoid == "add":  # NumPy adds halves in single precision, rounding once
+        single = _record.fold(x, monoid, axes, numpy.dtype("f4"), numpy.dtype("f4"), keepdims, site)
+        return astype(single, loop)
+    result = _BOOL if monoid.startswith("logical") else loop
+    return _record.fold(x, monoid, axes, loop, result, keepdims, site)
+
+
+def _masked(monoid: str, x: ndarray, where: Any) -> Any:
+    """`x` with the identity of the monoid in place of what the mask leaves out."""
+    mask = _lazy._mask(where)
+    if mask is NotImplemented or monoid not in _IDENTITY or _lazy.shape_of([x, mask]) != x._shape:
+        return NotImplemented
+    neutral = constant(_IDENTITY[monoid], x._dtype)
+    return _record.elementwise("select", [mask, x, neutral], [_BOOL, x._dtype, x._dtype], x._dtype, x._shape)
+
+
+def astype(x: ndarray, dtype: DType) -> ndarray:
+    """A pending copy of `x` as `dtype`."""
+    order = _record.order_of([x], x._shape)
+    site = _record.here()
+    node = cast(_record.read(x, x._shape, order), dtype, _record._errstate.armed(), site)
+    shape = tuple(x._shape[a] for a in order)
+    if node.kind != MAP or node.op != "cast":
+        return _record.elementwise("positive", [x], [dtype], dtype, x._shape)
+    return _record.deliver(Node(MAP, "cast", dtype, shape, node.src, None, node.fault, site), x._shape, order, [x])
+
+
+def deliver(result: ndarray, out: Any = None) -> Any:
+    """The result as the user sees it: written into `out`, or a scalar if it has no axes."""
+    if type(out) is tuple and len(out) == 1:
+        out = out[0]
+    if out is not None:
+        if type(out) is not ndarray or out._shape != result._shape:
+            return NotImplemented
+        if not native(out._dtype) or not numpy.can_cast(result._dtype, out._dtype, "same_kind"):
+            return NotImplemented
+        _record.assign(out, result)
+        return out
+    return result if result._shape else scalar_of(result)
+
+
+# ------------------------------------------------------------------- compositions of folds and elementwise operations
+def _moment_dtype(x: ndarray, dtype: Any) -> tuple[DType, DType] | None:
+    """Dtype to accumulate in and dtype of the result of a mean."""
+    if dtype is not None:
+        try:
+            wanted = numpy.dtype(dtype)
+        except TypeError:
+            return None
+        return (wanted, wanted) if native(wanted) and wanted.kind in "fc" else None
+    if x._dtype.kind in "biu":
+        return numpy.dtype("f8"), numpy.dtype("f8")
+    if x._dtype.char == "e":
+        return numpy.dtype("f4"), x._dtype
+    return x._dtype, x._dtype
+
+
+def _plain_call(x: Any, out: Any, where: Any) -> bool:
+    """Whether `x` is a large array of a native type without further options."""
+    if type(x) is not ndarray or small((x,)) or not native(x._dtype) or _lazy.elements(x) == 0:
+        return False
+    return out is None and (where is True or where is _UNSET)
+
+
+def _mean(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], keepdims: bool) -> ndarray:
+    count = 1
+    for a in axes:
+        count *= x._shape[a]
+    inner, outer = kinds
+    total = _record.fold(x, "add", axes, inner, inner, keepdims, _record.here())
+    result = _divided(total, count)
+    return result if outer == inner else astype(result, outer)
+
+
+def _divided(x: ndarray, count: float) -> ndarray:
+    return _array_call("divide", [x, constant(count, _real(x._dtype))], x._dtype)
+
+
+def _real(dtype: DType) -> DType:
+    return numpy.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def _array_call(op: str, operands: list[Any], dtype: DType) -> ndarray:
+    """Record an operation whose result stays a handle, also without axes."""
+    shape = _lazy.shape_of(operands)
+    assert shape is not None
+    return _record.elementwise(op, operands, [dtype] * len(operands), dtype, shape)
+
+
+def mean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    """Arithmetic mean; see `numpy.mean`."""
+    if not _plain_call(x, out, where):
+        return NotImplemented
+    axes, kinds = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype)
+    if axes is None or kinds is None or not axes:
+        return NotImplemented
+    return deliver(_mean(x, axes, kinds, keepdims is True or (keepdims is not _UNSET and bool(keepdims))))
+
+
+def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddof: Any, keepdims: bool) -> ndarray:
+    """NumPy's two passes: the mean, then the mean of the squared distances to it."""
+    inner, outer = kinds
+    count = 1
+    for a in axes:
+        count *= x._shape[a]
+    centre = _mean(x, axes, (inner, inner), True)
+    away = _array_call("subtract", [x, centre], inner)
+    if inner.kind == "c":
+        part = _real(inner)
+        away = _record.elementwise("multiply", [away, conjugate(away)], [inner, inner], inner, away._shape)
+        squares = _record.elementwise("real", [away], [inner], part, away._shape)
+        inner = part
+        outer = _real(outer)
+    else:
+        squares = _array_call("multiply", [away, away], inner)
+    total = _record.fold(squares, "add", axes, inner, inner, keepdims, _record.here())
+    result = _divided(total, max(count - ddof, 0))
+    return result if outer == inner else astype(result, outer)
+
+
+def conjugate(x: ndarray) -> ndarray:
+    """Pending complex conjugate."""
+    return _record.elementwise("conjugate", [x], [x._dtype], x._dtype, x._shape)
+
+
+def _spread_call(
+    root: bool, x: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
+) -> Any:
+    if not _plain_call(x, out, where) or mean is not _UNSET:
+        return NotImplemented
+    if correction is not _UNSET:
+        if ddof != 0:
+            return NotImplemented
+        ddof = correction
+    axes, kinds = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype)
+    if axes is None or kinds is None or not axes or not isinstance(ddof, (int, float)):
+        return NotImplemented
+    count = 1
+    for a in axes:
+        count *= x._shape[a]
+    if count - ddof <= 0:
+        return NotImplemented
+    result = _variance(x, axes, kinds, ddof, keepdims is True or (keepdims is not _UNSET and bool(keepdims)))
+    return deliver(_array_call("sqrt", [result], result._dtype) if root else result)
+
+
+def var(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = _UNSET, correction: Any = _UNSET,
+) -> Any:  # fmt: skip
+    """Variance; see `numpy.var`."""
+    return _spread_call(False, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def std(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = _UNSET, correction: Any = _UNSET,
+) -> Any:  # fmt: skip
+    """Standard deviation; see `numpy.std`."""
+    return _spread_call(True, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def _arg(monoid: str) -> Any:
+    def call(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        if not _plain_call(x, out, True) or x._dtype.kind == "c":
+            return NotImplemented
+        if type(axis) is tuple:
+            return NotImplemented
+        axes = axes_of(axis, len(x._shape))
+        if axes is None or not axes:
+            return NotImplemented
+        keep = keepdims is not _UNSET and bool(keepdims)
+        return deliver(_record.fold(x, monoid, axes, x._dtype, numpy.dtype("i8"), keep, _record.here()))
+
+    return call
+
+
+def count_nonzero(x: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """Number of elements that are not zero; see `numpy.count_nonzero`."""
+    if not _plain_call(x, None, True):
+        return NotImplemented
+    axes = axes_of(axis, len(x._shape))
+    if axes is None or not axes:
+        return NotImplemented
+    truth = x if x._dtype == _BOOL else astype(x, _BOOL)
+    result = _record.fold(truth, "add", axes, _INT, _INT, bool(keepdims), _record.here())
+    if axis is None and not keepdims:
+        return int(host(result)[()])
+    return deliver(result)
+
+
+def ptp(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """Range of values; see `numpy.ptp`."""
+    if not _plain_call(x, out, True) or x._dtype.kind in "bc":
+        return NotImplemented
+    high = reduce("maximum", x, axis, keepdims=keepdims)
+    if high is NotImplemented:
+        return NotImplemented
+    return apply(numpy.subtract, high, reduce("minimum", x, axis, keepdims=keepdims))
+
+
+def _function(monoid: str, order: str) -> Any:
+    """A public function with the parameters of `order` (a axis d(type) o(ut) k(eepdims) i(nitial) w(here))."""
+    names = [{"d": "dtype", "o": "out", "k": "keepdims", "i": "initial", "w": "where"}[c] for c in order]
+
+    def call(x: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if type(x) is not ndarray or len(args) > len(names):
+            return NotImplemented
+        given = dict(zip(names, args, strict=False))
+        if not kwargs.keys() <= set(names) - given.keys():
+            return NotImplemented
+        return reduce(monoid, x, axis, **given, **kwargs)
+
+    return call
+
+
+def ufunc_reduce(real: numpy.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Record `ufunc.reduce(array, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)`."""
+    names = ("axis", "dtype", "out", "keepdims", "initial", "where")
+    given = dict(zip(names, args[1:], strict=False)) | kwargs
+    if not args or real.__name__ not in MONOIDS or not given.keys() <= set(names):
+        return NotImplemented
+    given.setdefault("axis", 0)
+    if type(given.get("out")) is tuple and len(given["out"]) == 1:
+        given["out"] = given["out"][0]
+    return reduce(real.__name__, args[0], **given)
+
+
+_SUM = _function("add", "dokiw")
+_PROD = _function("multiply", "dokiw")
+_MIN = _function("minimum", "okiw")
+_MAX = _function("maximum", "okiw")
+_ANY = _function("logical_or", "okw")
+_ALL = _function("logical_and", "okw")
+
+for _name, _call in {
+    "sum": _SUM, "prod": _PROD, "min": _MIN, "max": _MAX, "amin": _MIN, "amax": _MAX, "any": _ANY, "all": _ALL,
+    "mean": mean, "var": var, "std": std, "argmin": _arg("argmin"), "argmax": _arg("argmax"),
+    "count_nonzero": count_nonzero, "ptp": ptp,
+}.items():  # fmt: skip
+    NATIVE[_name] = _call
+    if _name not in ("amin", "amax", "count_nonzero", "ptp"):
+        NATIVE["ndarray." + _name] = _call
+
+__all__ = ["axes_of", "deliver", "reduce", "ufunc_reduce"]

@@ -1,0 +1,55 @@
+"""The user's line: where an operation was asked for, kept as (code object, instruction offset), decoded on demand.
+
+Line numbers are worked out only when somebody reads them: `f_lineno` takes time in proportion to the function.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+from typing import NamedTuple
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_NUMPY = os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) if "numpy" in sys.modules else "\0"
+
+Site = tuple[CodeType, int, str, dict]  # type: ignore[type-arg]
+
+
+class Line(NamedTuple):
+    """A line of the user's program."""
+
+    filename: str
+    lineno: int
+    module: str
+    registry: dict  # type: ignore[type-arg]  # its warnings registry
+
+
+def here() -> Site | None:
+    """The innermost frame that is neither offarray's nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HERE) and not name.startswith(_NUMPY):
+            return frame.f_code, frame.f_lasti, frame.f_globals.get("__name__", "<unknown>"), frame.f_globals
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def line(site: Site | None) -> Line:
+    """The line that a site stands for."""
+    if site is None:
+        return Line("<unknown>", 0, "<unknown>", {})
+    code, offset, module, namespace = site
+    lineno = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= offset < end:
+            lineno = number or lineno
+            break
+    return Line(code.co_filename, lineno, module, namespace.setdefault("__warningregistry__", {}))
+
+
+def text(site: Site | None) -> str:
+    """The line as "file:number"."""
+    where = line(site)
+    return f"{where.filename}:{where.lineno}"
