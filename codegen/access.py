@@ -83,7 +83,7 @@ class Memory:
     def pointer(self, frame: Frame, access: Access) -> str:
         """The pointer of an access with every open axis added (of the vector axis the first lane)."""
         operand, classes, _ = self._what(access)
-        where, added = frame.places.get(access, (f"%p{operand}", 0))
+        where, added = frame.places.get(access) or (self.word(operand, "ptr"), 0)
         for axis, index in frame.index.items():
             if classes[axis] and not added >> axis & 1:
                 added |= 1 << axis

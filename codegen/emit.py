@@ -268,7 +268,7 @@ def _chunks(emitter: Emitter) -> dict[int, tuple[str, str]]:
     return found
 
 
-def _body(emitter: Emitter) -> str:
+def _body(emitter: Emitter, name: str) -> str:
     """The function that runs units %lo to %hi."""
     code, plan = emitter.code, emitter.plan
     chunks = _chunks(emitter)
@@ -286,10 +286,10 @@ def _body(emitter: Emitter) -> str:
 
     counted(code, "%lo", "%hi", 1, [], [], unit)
     code.add("ret void")
-    return code.function(f"define internal void @units({_parameters(emitter.kernel)}, i64 %lo, i64 %hi) #0")
+    return code.function(f"define void @{name}_body(ptr %row, i64 %lo, i64 %hi) #0")
 
 
-def _finish(emitter: Emitter) -> str:
+def _finish(emitter: Emitter, name: str) -> str:
     """The function that combines the units' states and does what remains."""
     code, plan = emitter.code, emitter.plan
     assert plan.finish is not None
@@ -300,37 +300,18 @@ def _finish(emitter: Emitter) -> str:
     emitter.loops.collect(frame, plan.partial, count)
     emitter.level(plan.finish, frame)
     code.add("ret void")
-    return code.function(f"define internal void @rest({_parameters(emitter.kernel)}) #0")
-
-
-def _parameters(kernel: Kernel) -> str:
-    found = ["ptr noalias readonly captures(none) %row"]
-    for n, operand in enumerate(kernel.operands):
-        noalias = " noalias" if operand.noalias else ""
-        readonly = " readonly" if operand.access == "r" else ""
-        found.append(f"ptr{noalias}{readonly} captures(none) %p{n}")
-    return ", ".join(found)
-
-
-def _entry(kernel: Kernel, name: str, inner: str, more: str) -> str:
-    """The function that is called: takes the pointers out of the row."""
-    lines = [f"define void @{name}(ptr %row{more}) #0 {{"]
-    for n in range(len(kernel.operands)):
-        lines.append(f"  %a{n} = getelementptr ptr, ptr %row, i64 {n}")
-        lines.append(f"  %p{n} = load ptr, ptr %a{n}, align 8")
-    pointers = "".join(f", ptr %p{n}" for n in range(len(kernel.operands)))
-    return "\n".join([*lines, f"  call void @{inner}(ptr %row{pointers}{more})", "  ret void", "}"])
+    return code.function(f"define void @{name}_finish(ptr %row) #0")
 
 
 def emit(kernel: Kernel, plan: Plan, target: Target, name: str) -> Module:
     """The module of a kernel, with functions `name`_body and, if the plan has one, `name`_finish."""
     width = f'"min-legal-vector-width"="{8 * target.vector}" "prefer-vector-width"="{8 * target.vector}"'
     first = Emitter(kernel, plan, target)
-    functions = [_body(first), _entry(kernel, f"{name}_body", "units", ", i64 %lo, i64 %hi")]
+    functions = [_body(first, name)]
     declared, externs = dict(first.code.declarations), dict(first.code.externs)
     if plan.finish is not None:
         second = Emitter(kernel, plan, target)
-        functions += [_finish(second), _entry(kernel, f"{name}_finish", "rest", "")]
+        functions.append(_finish(second, name))
         declared |= second.code.declarations
         externs |= second.code.externs
     attributes = f"attributes #0 = {{ nounwind {width} }}"
