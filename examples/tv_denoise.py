@@ -19,8 +19,8 @@ folder = next((a for a in sys.argv[1:] if not a.startswith("-")), "examples/out"
 steps = 10 if small else 200
 weight, tau = 0.16, 0.25
 
-clean = data.astronaut() / 255.0
-clean = np.asarray(clean[::4, ::4] if small else clean)
+clean = np.array(data.astronaut()) / 255.0
+clean = clean[::4, ::4] if small else clean
 rng = np.random.default_rng(7)
 noisy = clean + 0.12 * rng.standard_normal(clean.shape)
 
@@ -63,5 +63,6 @@ assert small or after > before + 7.0, "the denoised picture must be clearly bett
 os.makedirs(folder, exist_ok=True)
 side_by_side = np.concatenate([np.clip(noisy, 0.0, 1.0), result], axis=1)
 path = os.path.join(folder, "tv_denoise.png")
-Image.fromarray(np.asarray(np.rint(side_by_side * 255.0).astype(np.uint8))).save(path)
+pixels = np.rint(side_by_side * 255.0).astype(np.uint8)
+Image.frombytes("RGB", pixels.shape[1::-1], pixels.tobytes()).save(path)
 print("wrote", path)

@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -238,8 +239,21 @@ def run(job: _script.Job) -> types.ModuleType:
     except BaseException as error:  # a syntax error, or what a package of `-m package.module` raised
         _script.tell(error, is_own)
         raise
-    _script.execute(module, code, is_own)
+    _script.execute(module, code, is_own, _hint)
     return module
+
+
+def _hint(error: BaseException) -> None:
+    """Add to a TypeError what helps where compiled code demands NumPy's own array."""
+    if not isinstance(error, TypeError) or not re.search(r"ndarray|buffer|bytes-like", str(error)):
+        return
+    ndarray = importlib.import_module(__package__ or "offarray").ndarray
+    trace = error.__traceback__
+    while trace is not None:
+        if any(isinstance(value, ndarray) for value in trace.tb_frame.f_locals.values()):
+            error.add_note("If compiled code demands NumPy's own array, give it x.__array__() in place of x.")
+            return
+        trace = trace.tb_next
 
 
 def start(job: _script.Job) -> tuple[types.ModuleType, types.CodeType]:

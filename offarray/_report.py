@@ -85,15 +85,21 @@ class Line:
         """The source line."""
         return linecache.getline(self.file, self.line).strip()
 
+    def told(self) -> dict[str, Any]:
+        """The line as plain data."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        reasons = {name: dict(plain[name]) for name in ("cuts", "fallbacks", "libraries")}
+        return {**plain, **reasons, "text": self.text}
+
 
 class _Sampler:
     """Looks every millisecond at which line of the script the main thread is."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reach, code: bool) -> None:
         self.reach = reach
         self.found: dict[Site, float] = {}
         self.elsewhere = 0.0
-        self._ours: dict[str, bool] = {"<string>": True}
+        self._ours: dict[str, bool] = {"<string>": code}  # libraries make functions of that name
         self._main = threading.main_thread().ident
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -143,7 +149,7 @@ class Watch:
         self.report = report
         self.compare = compare
         self.json = json
-        self.sampler = _Sampler(Reach(folders(job)))
+        self.sampler = _Sampler(Reach(folders(job)), job.kind == "code")
         self.oracle: _compare.Oracle | None = None
         self._began = 0.0
         self._pid = os.getpid()
@@ -232,7 +238,7 @@ def summary(
         "array_bytes": pool.stats()["live"],
         "start": "cold" if counters["compiles"] else "warm",
     }
-    shown = [{**dataclasses.asdict(line), "text": line.text} for line in lines]
+    shown = [line.told() for line in lines]
     return {"script": script, "seconds": seconds, "totals": totals, "lines": shown, "elsewhere": sampler.elsewhere}
 
 

@@ -105,14 +105,24 @@ def _load_module(job: Job, module: types.ModuleType) -> types.CodeType:
     return code
 
 
-def execute(module: types.ModuleType, code: types.CodeType, ours: Callable[[str], bool]) -> None:
-    """Run `code` as `__main__`; an exception is told here, without frames of files that are `ours`, and raised."""
+def execute(
+    module: types.ModuleType,
+    code: types.CodeType,
+    ours: Callable[[str], bool],
+    hint: Callable[[BaseException], None] | None = None,
+) -> None:
+    """Run `code` as `__main__`; an exception is told here, without frames of files that are `ours`, and raised.
+
+    `hint` may add notes to it before.
+    """
     sys.modules["__main__"] = module
     try:
         exec(code, module.__dict__)
     except SystemExit:
         raise
     except BaseException as error:
+        if hint is not None:
+            hint(error)
         tell(error, ours)
         raise
 

@@ -182,3 +182,16 @@ def test_scripts_through_a_link(run: Run, tmp_path: Path) -> None:
     (tmp_path / "real" / "script.py").write_text("import beside\nprint(beside.np.__name__)\n")
     (tmp_path / "link.py").symlink_to(tmp_path / "real" / "script.py")
     assert run("link.py").stdout == "offarray\n"
+
+
+def test_hint_where_compiled_code_wants_numpys_array(run: Run) -> None:
+    text = """
+    import numpy as np
+    x = np.arange(5000.0) * 2
+    raise TypeError("expected numpy.ndarray, got ndarray")
+    """
+    done = run("script.py", script=text, status=1)
+    assert done.stderr.splitlines()[-1] == (
+        "If compiled code demands NumPy's own array, give it x.__array__() in place of x."
+    )
+    assert "x.__array__" not in run("script.py", script="raise TypeError('buffer')", status=1).stderr

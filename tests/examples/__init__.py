@@ -1,0 +1,1 @@
+"""The examples, in a small size, give NumPy's numbers."""
