@@ -94,7 +94,7 @@ def _identity(monoid: str, dtype: str) -> float:
     if monoid in ("fmin", "fmax") and not whole:
         return math.nan
     return {
-        "add": 0 if whole else -0.0, "multiply": 1, "minimum": high, "fmin": high, "argmin": high, "maximum": low,
+        "add": 0, "multiply": 1, "minimum": high, "fmin": high, "argmin": high, "maximum": low,
         "fmax": low, "argmax": low, "logical_and": 1, "logical_or": 0,
         "bitwise_and": high if dtype[0] in "bu" else -1, "bitwise_or": 0, "bitwise_xor": 0,
     }[monoid]  # fmt: skip

@@ -83,6 +83,7 @@ class Builder:
         self.memo: dict[Key, int] = {}
         self.loads: dict[Any, int] = {}
         self.iotas: dict[int, int] = {}
+        self.fold_maps: dict[Key, Map] = {}
         self.nodes: dict[int, Node] = {}  # value -> node that faults in it
         self.keep: list[Node] = []  # keeps ids unique while they are keys
 
@@ -207,6 +208,9 @@ class Builder:
     # ------------------------------------------------------------------ folds
     def _fold_map(self, node: Node, at: Map) -> Map:
         """The map of a fold's source: the folded axes get kernel axes that the rest of the map leaves free."""
+        known = self.fold_maps.get((id(node), at))
+        if known is not None:
+            return known
         source = node.src[0]
         _, axes, _ = node.arg
         scan = node.arg[2] != "last"
@@ -227,7 +231,8 @@ class Builder:
             terms = mapping[d][1]
             if len(terms) == 1:
                 after = terms[0][0]
-        return tuple(mapping)
+        self.fold_maps[id(node), at] = found = tuple(mapping)
+        return found
 
     def _free_axis(self, extent: int, taken: set[int], after: int | None) -> int:
         limit = self.order.index(after) if after is not None else len(self.order)
@@ -241,7 +246,7 @@ class Builder:
 
     def _fold(self, node: Node, dtype: str, below: int, at: Map) -> int:
         monoid, axes, keep = node.arg
-        mapping = self._fold_map(node, at)  # the same axes again: everything that it needs exists now
+        mapping = self._fold_map(node, at)
         folded = tuple(mapping[d][1][0][0] for d in sorted(axes) if mapping[d][1])
         mask = 0
         for axis in folded:

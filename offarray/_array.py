@@ -155,6 +155,11 @@ class ndarray(metaclass=ArrayType):
             return find(self)
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
+    @property
+    def __class__(self) -> Any:
+        """NumPy's class, for libraries that ask with `isinstance`; `type` tells the handle."""
+        return RealArray
+
     def evaluate(self) -> ndarray:
         """Compute the value now, and return the array itself."""
         host(self)

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
+from . import _creation, _lazy, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
 from ._dispatch import Handles, before_write, convert, result
+from ._memory import native
+from ._scalar import settled
+from .runtime.config import settings
 
 _SIMPLE = frozenset({int, slice, str, type(None), type(Ellipsis), bool})
 
@@ -28,7 +34,19 @@ def plain_key(key: Any, seen: Handles) -> Any:
 
 def getitem(self: ndarray, key: Any) -> Any:
     """`self[key]`."""
-    a = self._np if self._at is HOST else host(self)
+    if self._at is HOST:
+        a = self._np
+    else:
+        if _views.is_pending(self):
+            r = _views.getitem(self, key)
+            if r is not NotImplemented:
+                return r
+    if type(key) not in _SIMPLE:
+        r = _gathered(self, key)
+        if r is not NotImplemented:
+            return r
+    if self._at is not HOST:
+        a = host(self)
     if type(key) not in _SIMPLE:
         key = plain_key(key, Handles())
     r = a[key]
@@ -44,6 +62,19 @@ def getitem(self: ndarray, key: Any) -> Any:
     return result(r, Handles([self]), 4)
 
 
+def _gathered(x: ndarray, key: Any) -> Any:
+    """`x[key]` for large integer arrays over the leading axes, recorded."""
+    keys = key if type(key) is tuple else (key,)
+    picks: list[Any] = []
+    for k in keys:
+        if (type(k) is not ndarray and type(k) is not RealArray) or k.dtype.kind not in "iu" or not k.ndim:
+            return NotImplemented
+        picks.append(k)
+    if not picks or not native(x._dtype):
+        return NotImplemented
+    return _creation.gather(x, picks)
+
+
 def _selects(key: Any) -> bool:
     keys = key if type(key) is tuple else (key,)
     return any(not hasattr(type(k), "__index__") or type(k) is RealArray and k.ndim > 0 for k in keys)
@@ -51,13 +82,65 @@ def _selects(key: Any) -> bool:
 
 def setitem(self: ndarray, key: Any, value: Any) -> None:
     """`self[key] = value`."""
+    if (self._at is not HOST or self._np.size > settings.eager_size) and _recorded(self, key, value):
+        return
     before_write(self)
     a = host(self)
     if type(key) not in _SIMPLE:
         key = plain_key(key, Handles())
     if type(value) is ndarray and a.dtype.char != "O":
         value = host(value)
-    a[key] = value
+    a[key] = settled(value)
+
+
+def _recorded(x: ndarray, key: Any, value: Any) -> bool:
+    """Write by a kernel what is large or pending; false where NumPy should do it, or raise."""
+    if not native(x._dtype) or not x._writeable:
+        return False
+    mask = None
+    if type(key) is ndarray and key._dtype.kind == "b":
+        if key._shape != x._shape or type(value) is ndarray and value._shape:
+            return False
+        target, mask = x, key
+    elif key is Ellipsis or type(key) is slice and key == slice(None):
+        target = x
+    else:
+        found = window(x, key)
+        if found is None:
+            return False
+        target = found
+    if mask is None and _lazy.small((target, value)) and _lazy.is_ready(x):
+        return False
+    if _lazy._folded(target) or _lazy.elements(target) == 0:
+        return False
+    pair = _lazy.operand(value)
+    if pair is None:
+        return False
+    operand = pair[0]
+    if mask is not None and type(operand) is ndarray and operand._shape:
+        return False
+    if type(operand) is ndarray:
+        kind = operand._dtype
+        wider = _lazy.shape_of([target, operand])
+        if not native(kind) or wider != target._shape or (kind.kind == "c" and target._dtype.kind != "c"):
+            return False
+        _record.assign(target, operand, mask)
+        return True
+    single = numpy.empty((), target._dtype)
+    single[()] = value  # NumPy's own conversion, with its errors
+    _record.assign(target, _record.constant(single[()], target._dtype), mask)
+    return True
+
+
+def window(x: ndarray, key: Any) -> ndarray | None:
+    """The part of `x` that a basic index names, as a handle; None for any other index."""
+    keys = key if type(key) is tuple else (key,)
+    for k in keys:
+        if not (k is None or k is Ellipsis or type(k) in (int, slice) or isinstance(k, numpy.integer)):
+            return None
+    if Ellipsis not in keys:
+        key = (*keys, Ellipsis)  # a single element too stays an array
+    return _views.seen_through(x, _views.ghost(x)[key])
 
 
 def delitem(self: ndarray, key: Any) -> None:

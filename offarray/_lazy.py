@@ -54,6 +54,8 @@ def small(operands: Any) -> bool:
             total += x.size
             shapes.add(x.shape)
     limit = settings.eager_size
+    if not any(shapes):
+        return True  # scalars stay scalars
     if total > limit:
         return False
     if len(shapes) > 1:  # small operands may broadcast to a large result
@@ -150,6 +152,8 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     if found is None:
         return NotImplemented
     loop, operands, shape = found
+    if loop.ops[0] == "power" and loop.outputs[0].kind == "i" and _negative(operands[1]):
+        return NotImplemented
     mask = _mask(where)
     if mask is NotImplemented:
         return NotImplemented
@@ -165,6 +169,12 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     if not shape:
         results = tuple(map(scalar_of, results))
     return results[0] if len(results) == 1 else results
+
+
+def _negative(exponent: Any) -> bool:
+    """Whether some exponent is negative, which NumPy refuses for integers."""
+    values = host(exponent) if type(exponent) is ndarray else exponent.arg
+    return bool(numpy.any(values < 0))
 
 
 def scalar_of(x: ndarray) -> Any:
@@ -270,28 +280,32 @@ def power(real: numpy.ufunc, x: ndarray, exponent: Any) -> Any:
     """Record `x ** exponent` as the operator sees it: 2, 1, 0.5, -1 are operations of their own."""
     if type(x) is Scalar:
         x = x._handle
-    kind = x._dtype.kind
-    if type(exponent) in (int, float) and (kind in "fc" or (kind in "iu" and type(exponent) is int)):
-        fast = {2: numpy.square, 1: numpy.positive}
-        if kind in "fc":
-            fast |= {0.5: numpy.sqrt, -1: numpy.reciprocal}
-        special = fast.get(exponent)
-        if special is not None:
-            return call(special, (x,))
-    return call(real, (x, exponent))
+    special = _special_power(x._dtype.kind, exponent)
+    return call(real, (x, exponent)) if special is None else call(special, (x,))
+
+
+_POWERS = {2: numpy.square, 1: numpy.positive}
+_FLOAT_POWERS = _POWERS | {0.5: numpy.sqrt, -1: numpy.reciprocal}
+
+
+def _special_power(kind: str, exponent: Any) -> numpy.ufunc | None:
+    """The ufunc that NumPy's operator runs for some exponents of Python's own types."""
+    if type(exponent) not in (int, float):
+        return None
+    if kind in "fc":
+        return _FLOAT_POWERS.get(exponent)
+    if type(exponent) is not int or (kind == "b" and exponent == 1):
+        return None
+    return _POWERS.get(exponent)
 
 
 def inplace(real: numpy.ufunc, x: ndarray, other: Any) -> Any:
     """Record `x op= other`."""
     if small((x, other)):
         return NotImplemented
-    if real is numpy.power and type(other) in (int, float):
-        kind = x._dtype.kind
-        special = {2: numpy.square, 1: numpy.positive}.get(other) if kind in "fc" or type(other) is int else None
-        if special is None and kind in "fc":
-            special = {0.5: numpy.sqrt, -1: numpy.reciprocal}.get(other)
-        if special is not None and kind != "b":
-            return call(special, (x,), {"out": x})
+    special = _special_power(x._dtype.kind, other) if real is numpy.power else None
+    if special is not None and x._dtype.kind != "b":
+        return call(special, (x,), {"out": x})
     return call(real, (x, other), {"out": x})
 
 

@@ -299,6 +299,7 @@ def install(cls: Any) -> None:
         method.__name__ = name
         method.__qualname__ = f"ndarray.{name}"
         method.__doc__ = getattr(RealArray, name).__doc__
+        method.__wrapped__ = getattr(RealArray, name)  # what inspect.signature reads
         setattr(cls, name, method)
     for name in ("T", "mT", "real", "imag"):
         setattr(cls, name, _part(name))

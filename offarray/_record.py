@@ -17,7 +17,7 @@ from ._site import here, line
 from ._site import text as site_text
 from .fusion import tape
 from .fusion.memory import pending_readers, unread
-from .fusion.node import CONST, FAILED, FOLD, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
+from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
 from .fusion.order import memory_order, spread
 from .fusion.view import View, contiguous
 from .runtime import trace
@@ -177,11 +177,26 @@ def fold_node(source: Node, monoid: str, axes: tuple[int, ...], dtype: DType, si
     return Node(FOLD, monoid, dtype, shape, (source,), (monoid, axes, keep), 0, site)
 
 
+def gather_node(x: ndarray, picks: tuple[Node, ...], shape: Shape, lead: int, site: Any) -> Node:
+    """Elements of `x` at `picks`, proved to lie in bounds, along its leading axes; `lead` axes come from the picks."""
+    picked = len(picks)
+    rest = x._strides[picked:]
+    spread_picks = tuple(_spread_pick(p, shape) for p in picks)
+    arg = (x._offset, (0,) * lead + tuple(rest), tuple(x._strides[:picked]))
+    return Node(GATHER, "gather", x._dtype, shape, (current(x), *spread_picks), arg, 0, site)
+
+
+def _spread_pick(pick: Node, shape: Shape) -> Node:
+    if pick.shape == shape:
+        return pick
+    strides = contiguous(pick.shape, pick.dtype.itemsize)
+    strides = tuple(0 if e == 1 else s for s, e in zip(strides, pick.shape, strict=True))
+    return Node(READ, "", pick.dtype, shape, (pick,), View(0, shape, strides))
+
+
 # ---------------------------------------------------------------------- writing
-def writable(x: ndarray, what: str = "assignment destination is read-only") -> None:
-    """Raise ValueError if the handle is read-only, BorrowError if its base is borrowed, MovedError if it moved."""
-    if not x._writeable:
-        raise ValueError(what)
+def writable(x: ndarray) -> None:
+    """Raise BorrowError if the base of the handle is borrowed, MovedError if it was moved."""
     if x._at is HOST:
         return
     base = x._base
@@ -209,6 +224,8 @@ def before_host_write(x: ndarray) -> None:
 def assign(x: ndarray, operand: Operand, mask: ndarray | None = None) -> None:
     """Write an operand, which broadcasts to the shape of `x`, into `x`, where `mask` (bool) is true."""
     writable(x)
+    if not x._writeable:
+        raise ValueError("assignment destination is read-only")
     order = order_of([x], x._shape)
     site = here()
     value = cast(read(operand, x._shape, order), x._dtype, _errstate.armed(), site)
@@ -231,11 +248,16 @@ def write(
         _update(x, value, view, site)
         return
     if value.state != PENDING or value.shape != shape or value.kind not in (MAP, FOLD) or _named(value):
-        strides = contiguous(value.shape, value.dtype.itemsize) if value.shape else (0,) * len(shape)
-        value = Node(READ, "", x._dtype, shape, (value,), View(0, shape, strides), 0, site)
+        value = copied(value, shape)
     x._base.node = value
     x._np = x._at = None
     commit(value, operands)
+
+
+def copied(value: Node, shape: Shape) -> Node:
+    """A node of its own with the elements of `value`, which has the same shape or is a scalar."""
+    strides = contiguous(value.shape, value.dtype.itemsize) if value.shape else (0,) * len(shape)
+    return Node(READ, "", value.dtype, shape, (value,), View(0, shape, strides), 0, here())
 
 
 def _named(value: Node) -> bool:

@@ -26,6 +26,7 @@ _IDENTITY = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False, 
 _BOOL = numpy.dtype(bool)
 _INT = numpy.dtype(numpy.int_)
 _UINT = numpy.dtype(numpy.uintp)
+_COUNT = type(numpy.count_nonzero(numpy.zeros(1)))  # a Python int in older releases of NumPy
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...] | None:
@@ -270,7 +271,7 @@ def count_nonzero(x: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     truth = x if x._dtype == _BOOL else astype(x, _BOOL)
     result = _record.fold(truth, "add", axes, _INT, _INT, bool(keepdims), _record.here())
     if axis is None and not keepdims:
-        return int(host(result)[()])
+        return _COUNT(host(result)[()])
     return deliver(result)
 
 

@@ -67,8 +67,8 @@ class Line:
             self.kernels += 1
             self.kernel_seconds += fields.get("seconds", 0.0)
             self.nbytes += fields.get("nbytes", 0)
-        elif event.kind == "step":
-            self.operations += fields.get("operations", 0)
+        elif event.kind == "operation":
+            self.operations += 1
         elif event.kind == "compile":
             self.compiles += 1
             self.compile_seconds += fields.get("seconds", 0.0)

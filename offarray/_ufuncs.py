@@ -91,6 +91,12 @@ class ufunc(metaclass=UfuncType):
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.real is other  # tables keyed by NumPy's object know ours, and the other way round
+
+    def __hash__(self) -> int:
+        return hash(self.real)
+
     def __repr__(self) -> str:
         return repr(self.real)
 

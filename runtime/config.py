@@ -37,7 +37,7 @@ class Settings:
         ("auto", "cpu", "interpret", "null"),
     )
     eager_size: int = _setting(2000, "Operations on at most this many elements run at once; 0 records everything.")
-    bound: int = _setting(256, "Number of recorded operations after which pending work is evaluated.", low=1)
+    bound: int = _setting(32, "Number of recorded operations after which pending work is evaluated.", low=1)
     bound_bytes: int = _setting(256 * MIB, "Bytes of pending results after which they are evaluated.", unit="bytes")
     scalars: str = _setting(
         "lazy", "What a full reduction of a large array gives: a lazy scalar or a NumPy scalar.", ("lazy", "numpy")

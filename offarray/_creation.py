@@ -1,0 +1,313 @@
+"""Generators and elementwise functions that are no ufuncs: full, ones, arange, linspace, where, astype, clip, round, copyto ...
+
+in: the public functions and methods through `_dispatch.NATIVE`; out: nodes.  NotImplemented leaves a call to NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy
+
+from . import _lazy, _record, _reductions
+from ._array import HOST, RealArray, host, ndarray
+from ._dispatch import NATIVE
+from ._lazy import small
+from ._memory import native
+from ._record import constant
+from .fusion.node import FOLD, IOTA, MAP, Node
+from .fusion.view import View
+from .runtime.config import settings
+
+DType = numpy.dtype[Any]
+_BOOL = numpy.dtype(bool)
+_I8 = numpy.dtype("i8")
+
+
+def _dtype(dtype: Any, default: DType) -> DType | None:
+    if dtype is None:
+        return default
+    try:
+        found = numpy.dtype(dtype)
+    except TypeError:
+        return None
+    return found if native(found) else None
+
+
+def _shape(shape: Any) -> tuple[int, ...] | None:
+    try:
+        found = (operator.index(shape),)
+    except TypeError:
+        try:
+            found = tuple(operator.index(n) for n in shape)
+        except TypeError:
+            return None
+    return None if any(n < 0 for n in found) or math.prod(found) <= settings.eager_size else found
+
+
+def _plain_options(kwargs: dict[str, Any]) -> bool:
+    return kwargs.get("order", "C") in ("C", None) and kwargs.get("device") in (None, "cpu") and kwargs.get("like") is None
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
+    """Array of one value; see `numpy.full`."""
+    if not _plain_options({"order": order, **kwargs}) or not isinstance(fill_value, (bool, int, float, complex, numpy.generic)):
+        return NotImplemented
+    extents = _shape(shape)
+    if extents is None:
+        return NotImplemented
+    kind = _dtype(dtype, numpy.asarray(fill_value).dtype)
+    if kind is None or not native(kind):
+        return NotImplemented
+    single = numpy.empty((), kind)
+    single[()] = fill_value
+    node = _record.copied(constant(single[()], kind), extents)
+    return _lazy.pending(node, extents, tuple(range(len(extents))))
+
+
+def ones(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
+    """Array of ones; see `numpy.ones`."""
+    return full(shape, 1, numpy.float64 if dtype is None else dtype, order, **kwargs)
+
+
+def _like(value: Any) -> Any:
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        fill = given.pop(0) if value is None and given else kwargs.pop("fill_value", None) if value is None else value
+        if type(x) is not ndarray or len(given) > 1 or not kwargs.keys() <= {"dtype", "order", "shape", "device"}:
+            return NotImplemented
+        if kwargs.get("order", "K") not in ("K", "C") or not (x.flags.c_contiguous or kwargs.get("order") == "C"):
+            return NotImplemented
+        shape = kwargs.get("shape")
+        dtype = given[0] if given else kwargs.get("dtype")
+        return full(x._shape if shape is None else shape, fill, x._dtype if dtype is None else dtype)
+
+    return call
+
+
+def _index(count: int) -> Node:
+    return Node(IOTA, "iota", _I8, (count,), (), 0)
+
+
+def _line(count: int, start: Any, step: Any, dtype: DType, site: Any) -> Node:
+    """start + index * step, each operation in `dtype`."""
+    index = _record.cast(_index(count), dtype)
+    scaled = Node(MAP, "multiply", dtype, (count,), (index, constant(step, dtype)), None, 0, site)
+    return Node(MAP, "add", dtype, (count,), (scaled, constant(start, dtype)), None, 0, site)
+
+
+def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
+    """Evenly spaced values; see `numpy.arange`."""
+    if len(args) not in (1, 2, 3) or device not in (None, "cpu") or like is not None:
+        return NotImplemented
+    if not all(type(v) in (int, float) or isinstance(v, (numpy.integer, numpy.float64)) for v in args):
+        return NotImplemented
+    start, stop = (0, args[0]) if len(args) == 1 else args[:2]
+    step = args[2] if len(args) == 3 else 1
+    common = numpy.result_type(*(numpy.asarray(v).dtype for v in (start, stop, step)))
+    kind = _dtype(dtype, common)
+    if kind is None or kind.kind not in "if" or kind.itemsize < 8 or common.kind not in "if" or not step:
+        return NotImplemented
+    span = (stop - start) / step
+    if not math.isfinite(span) or span <= settings.eager_size:
+        return NotImplemented
+    count = math.ceil(span)
+    # NumPy makes the first two values and continues by their difference
+    first = kind.type(start)
+    node = _line(count, first, kind.type(start + step) - first, kind, _record.here())
+    return _lazy.pending(node, (count,), (0,))
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """Elements of `x` where the condition holds, else of `y`; see `numpy.where`."""
+    if x is None or y is None or small((condition, x, y)):
+        return NotImplemented
+    pairs = [_lazy.operand(v) for v in (condition, x, y)]
+    if any(p is None for p in pairs):
+        return NotImplemented
+    truth, kinds = pairs[0][0], [p[1] for p in pairs[1:]]  # type: ignore[index]
+    if type(truth) is not ndarray or not native(truth._dtype):
+        return NotImplemented
+    weak = [numpy.dtype(bool) if k is bool else k for k in kinds]
+    if all(isinstance(k, type) for k in weak):
+        dtype = numpy.result_type(*(p[0] for p in pairs[1:]))  # type: ignore[index]
+    else:
+        dtype = numpy.result_type(*(k(0) if isinstance(k, type) else k for k in weak))
+    if not native(dtype):
+        return NotImplemented
+    operands: list[Any] = [truth if truth._dtype == _BOOL else _reductions.astype(truth, _BOOL)]
+    for value, kind in pairs[1:]:  # type: ignore[misc]
+        if type(value) is ndarray:
+            if not native(value._dtype):
+                return NotImplemented
+            operands.append(value)
+            continue
+        fitting = _lazy.scalar(value, dtype) if isinstance(kind, type) else dtype.type(value)
+        if fitting is None:
+            return NotImplemented
+        operands.append(constant(fitting, dtype))
+    shape = _lazy.shape_of(operands)
+    if shape is None or len(shape) > 32 or not shape:
+        return NotImplemented
+    return _record.elementwise("select", operands, [_BOOL, dtype, dtype], dtype, shape)
+
+
+def astype(
+    x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True, device: Any = None
+) -> Any:
+    """`x` in another data type; see `numpy.ndarray.astype`."""
+    if type(x) is not ndarray or small((x,)) or not native(x._dtype) or order not in ("K", "C") or device is not None:
+        return NotImplemented
+    try:
+        wanted = numpy.dtype(dtype)
+    except TypeError:
+        return NotImplemented
+    if not native(wanted) or wanted == x._dtype or not numpy.can_cast(x._dtype, wanted, casting):
+        return NotImplemented
+    if (x._dtype.kind == "c" and wanted.kind not in "cb") or (order == "C" and not x.flags.c_contiguous):
+        return NotImplemented
+    return _reductions.astype(x, wanted)
+
+
+def _astype_function(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
+    return astype(x, dtype, copy=copy, device=device)
+
+
+def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """Limit the values; see `numpy.clip`."""
+    low = a_min if a_min is not None else min
+    high = a_max if a_max is not None else max
+    if type(x) is not ndarray or small((x, low, high, out)):
+        return NotImplemented
+    options = {} if out is None else {"out": out}
+    if low is None and high is None:
+        return NotImplemented
+    if low is None:
+        return _lazy.call(numpy.minimum, (x, high), options)
+    if high is None:
+        return _lazy.call(numpy.maximum, (x, low), options)
+    return _lazy.call(numpy._core.umath.clip, (x, low, high), options)
+
+
+def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
+    """Round to the nearest even; see `numpy.round`."""
+    if type(x) is not ndarray or out is not None or decimals != 0 or x._dtype.kind not in "fc":
+        return NotImplemented
+    return _lazy.call(numpy.rint, (x,))
+
+
+def _scan(monoid: str) -> Any:
+    def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        if type(x) is not ndarray or small((x,)) or not native(x._dtype) or out is not None or not _lazy.elements(x):
+            return NotImplemented
+        if axis is None and len(x._shape) == 1:
+            axis = 0
+        axes = _reductions.axes_of(axis, len(x._shape)) if axis is not None and type(axis) is not tuple else None
+        loop = _dtype(dtype, _reductions._accumulator(monoid, x._dtype))
+        if axes is None or loop is None or loop.kind in "cb" or loop.char == "e":
+            return NotImplemented
+        order = _record.order_of([x], x._shape)
+        site = _record.here()
+        source = _record.cast(_record.read(x, x._shape, order), loop, _record._errstate.armed(), site)
+        node = _record.fold_node(source, monoid, (order.index(axes[0]),), loop, site, "prefix")
+        assert node.kind == FOLD
+        return _record.deliver(node, x._shape, order, [x])
+
+    return call
+
+
+def fill(x: Any, value: Any) -> Any:
+    """Set every element; see `numpy.ndarray.fill`."""
+    if type(x) is not ndarray or (x._at is HOST and x._np.size <= settings.eager_size) or not native(x._dtype):
+        return NotImplemented
+    if type(value) not in (bool, int, float, complex) or not x._writeable or not _lazy.elements(x):
+        return NotImplemented
+    x[...] = value
+    return None
+
+
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> Any:
+    """Copy values into an array; see `numpy.copyto`."""
+    if type(dst) is not ndarray or small((dst, src, where)) or not dst._writeable or not native(dst._dtype):
+        return NotImplemented
+    pair, mask = _lazy.operand(src), _lazy._mask(where)
+    if pair is None or mask is NotImplemented or _lazy._folded(dst):
+        return NotImplemented
+    value, kind = pair
+    if type(value) is not ndarray:
+        if isinstance(kind, type):
+            value = _lazy.scalar(value, dst._dtype)
+        if value is None or (not isinstance(kind, type) and not numpy.can_cast(kind, dst._dtype, casting)):
+            return NotImplemented
+        value = constant(value, dst._dtype)
+    elif not native(kind) or not numpy.can_cast(kind, dst._dtype, casting):
+        return NotImplemented
+    shapes = [v for v in (dst, value, mask) if type(v) is ndarray]
+    if _lazy.shape_of(shapes) != dst._shape or not _lazy.elements(dst):
+        return NotImplemented
+    _record.assign(dst, value, mask)
+    return None
+
+
+def gather(x: ndarray, indices: list[Any]) -> Any:
+    """`x[indices...]` with one integer array for each leading axis, checked here; NotImplemented for small work."""
+    handles = [_lazy.operand(i) for i in indices]
+    if any(h is None or type(h[0]) is not ndarray or h[0]._dtype.kind not in "iu" for h in handles):
+        return NotImplemented
+    picks = [h[0] for h in handles if h is not None]
+    lead = _lazy.shape_of(picks)
+    if lead is None or len(picks) > len(x._shape) or not native(x._dtype):
+        return NotImplemented
+    rest = x._shape[len(picks) :]
+    shape = lead + rest
+    if math.prod(shape) <= settings.eager_size and small((x, *picks)):
+        return NotImplemented
+    if 0 in shape or 0 in x._shape or len(shape) > 32:
+        return NotImplemented
+    sources = []
+    for axis, (pick, extent) in enumerate(zip(picks, x._shape, strict=False)):
+        values = host(pick)
+        low, high = int(values.min()), int(values.max())
+        if low < -extent or high >= extent:
+            bad = low if low < -extent else high
+            raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {extent}")
+        sources.append(_gather_index(pick, lead, len(rest), extent, low < 0))
+    node = _record.gather_node(x, tuple(sources), shape, len(lead), _record.here())
+    return _record.deliver(node, shape, tuple(range(len(shape))), [x, *picks])
+
+
+def _gather_index(pick: ndarray, lead: tuple[int, ...], trailing: int, extent: int, wraps: bool) -> Node:
+    """Node of one index array, not negative, spread over the trailing axes of the result."""
+    strides = _record.broadcast_strides(pick, lead) + (0,) * trailing
+    base = _record.current(pick)
+    shape = lead + (1,) * trailing
+    node = Node(_record.READ, "", pick._dtype, shape, (base,), View(pick._offset, shape, strides))
+    index = _record.cast(node, _I8)
+    if wraps:
+        negative = Node(MAP, "less", _BOOL, shape, (index, constant(0, _I8)))
+        shifted = Node(MAP, "add", _I8, shape, (index, constant(extent, _I8)))
+        index = Node(MAP, "select", _I8, shape, (negative, shifted, index))
+    return index
+
+
+def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+    """Elements along an axis; see `numpy.take`."""
+    if type(x) is not ndarray or out is not None or mode != "raise" or type(indices) not in (ndarray, RealArray):
+        return NotImplemented
+    if axis is None and len(x._shape) != 1 or axis not in (None, 0):
+        return NotImplemented
+    return gather(x, [indices])
+
+
+NATIVE.update(
+    {
+        "full": full, "ones": ones, "full_like": _like(None), "ones_like": _like(1), "arange": arange, "where": where,
+        "astype": _astype_function, "ndarray.astype": astype, "clip": clip, "round": round_, "around": round_,
+        "ndarray.round": round_, "cumsum": _scan("add"), "ndarray.cumsum": _scan("add"), "cumprod": _scan("multiply"),
+        "ndarray.cumprod": _scan("multiply"), "copyto": copyto, "take": take, "ndarray.take": take,
+    }
+)  # fmt: skip
+
+__all__ = ["fill", "gather"]
