@@ -41,7 +41,7 @@ def _same() -> bool:
 address_of = _by_layout if sys.implementation.name == "cpython" and _same() else _by_interface
 
 
-class _Memory:
+class Memory:
     """Memory for `numpy.asarray` to look at; keeps `owner` alive."""
 
     __slots__ = ("__array_interface__", "owner")
@@ -116,7 +116,7 @@ class Buffer:
     def _bytes(self, owner: Any) -> Array:
         """1-d uint8 over the whole extent, with `owner` kept alive by it."""
         data = (self.address, not self.writeable)
-        return numpy.asarray(_Memory(owner, {"data": data, "shape": (self.nbytes,), "typestr": "|u1", "version": 3}))
+        return numpy.asarray(Memory(owner, {"data": data, "shape": (self.nbytes,), "typestr": "|u1", "version": 3}))
 
     def poison(self, byte: int) -> None:
         """Overwrite memory of our own, so that whoever reads it later is found out."""
@@ -171,7 +171,7 @@ class Buffer:
             "data": (self.address + offset, not self.writeable), "shape": tuple(shape), "strides": strides,
             "typestr": dtype.str, "descr": dtype.descr, "version": 3,
         }  # fmt: skip
-        array = numpy.asarray(_Memory(owner, interface))
+        array = numpy.asarray(Memory(owner, interface))
         if array.dtype != dtype:
             array.dtype = dtype  # type: ignore[misc]
         return array

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from . import threads, trace
-from .buffer import Buffer, allocate
+from .buffer import Buffer, Memory, allocate
 from .config import settings
 from .errors import CheckError
 from .target import Compiled
@@ -29,6 +29,14 @@ class Alloc(NamedTuple):
     nbytes: int
 
 
+class Grid(NamedTuple):
+    """The elements that a pointer touches, from the lowest byte of its span on; strides are not negative."""
+
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+
 class Launch(NamedTuple):
     """Run a kernel."""
 
@@ -40,6 +48,7 @@ class Launch(NamedTuple):
     spans: tuple[tuple[int, int], ...]  # bytes that each pointer may touch, from the pointer on; () if not known
     faults: int  # number of values that report faults
     nbytes: int  # array bytes that the kernel reads and writes
+    grids: tuple[Grid | None, ...] = ()  # the elements of each pointer, None where gathered; () if not known
 
 
 class Copy(NamedTuple):
@@ -252,9 +261,25 @@ def _tell(step: Launch, seconds: float, shares: int) -> None:
     trace.emit("kernel", None, key=key, nbytes=step.nbytes, seconds=seconds, threads=shares)
 
 
+class _Range(NamedTuple):
+    """Memory that a pointer of a launch touches."""
+
+    number: int
+    slot: int
+    pointer: int
+    low: int
+    high: int
+    access: str
+    grid: Grid | None
+
+
 def verify(step: Launch, slots: Slots) -> None:
-    """Raise CheckError if a pointer leaves its buffer, writes what is read-only, or overlaps another's memory."""
-    ranges: list[tuple[int, int, str, int]] = []
+    """Raise CheckError if a pointer leaves its buffer, writes what is read-only, or overlaps another's memory.
+
+    Operands that are only read may overlap, and so may accesses through one pointer that are at the same index.  Within
+    one buffer, spans may interleave as long as no element is in both; that is known only from the grids.
+    """
+    ranges: list[_Range] = []
     for n, (slot, offset) in enumerate(step.pointers):
         buffer = _buffer(slots, slot)
         low, high = step.spans[n] if step.spans else (0, buffer.nbytes - offset)
@@ -267,16 +292,34 @@ def verify(step: Launch, slots: Slots) -> None:
         if "w" in access and not buffer.writeable:
             raise CheckError(f"pointer {n} of kernel {step.compiled.key[:12]} writes read-only memory")
         pointer = buffer.address + offset
-        for other_low, other_high, other_access, other in ranges:
-            apart = pointer + high <= other_low or other_high <= pointer + low
-            same = access == other_access == "rw" and pointer == _address(step, slots, other)
-            if not (apart or same or access == other_access == "r"):
-                raise CheckError(
-                    f"pointers {other} ({other_access}) and {n} ({access}) of kernel {step.compiled.key[:12]} overlap"
-                )
-        ranges.append((pointer + low, pointer + high, access, n))
+        mine = _Range(n, slot, pointer, pointer + low, pointer + high, access, step.grids[n] if step.grids else None)
+        for other in ranges:
+            if _clash(mine, other):
+                pair = f"pointers {other.number} ({other.access}) and {n} ({access})"
+                raise CheckError(f"{pair} of kernel {step.compiled.key[:12]} overlap")
+        ranges.append(mine)
 
 
-def _address(step: Launch, slots: Slots, pointer: int) -> int:
-    slot, offset = step.pointers[pointer]
-    return _buffer(slots, slot).address + offset
+_WORK: Any = 1_000_000  # steps that the exact comparison of two grids may take
+
+
+def _clash(a: _Range, b: _Range) -> bool:
+    if a.access == b.access == "r" or a.high <= b.low or b.high <= a.low:
+        return False
+    if a.access == b.access == "rw" and a.pointer == b.pointer:
+        return False
+    if a.grid is None or b.grid is None:
+        return a.slot != b.slot or a.pointer == b.pointer  # within a buffer, who made the program has looked
+    try:
+        return numpy.shares_memory(_shadow(a.low, a.grid), _shadow(b.low, b.grid), max_work=_WORK)
+    except numpy.exceptions.TooHardError:
+        return False  # not proved
+
+
+def _shadow(address: int, grid: Grid) -> numpy.ndarray[Any, Any]:
+    """An array that is never looked into, only compared."""
+    interface = {
+        "data": (address, True), "shape": grid.extents, "strides": grid.strides, "typestr": f"|V{grid.itemsize}",
+        "version": 3,
+    }  # fmt: skip
+    return numpy.asarray(Memory(None, interface))

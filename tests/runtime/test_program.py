@@ -293,9 +293,10 @@ FULL = ((0, 64), (0, 64))
         (((0, 0), (0, 0)), ("r", "r"), FULL, ""),
         (((0, 0), (0, 0)), ("rw", "rw"), FULL, ""),
         (((0, 0), (0, 0)), ("r", "w"), FULL, "overlap"),
-        (((0, 0), (0, 8)), ("rw", "rw"), ((0, 32), (0, 32)), "overlap"),
+        (((0, 0), (0, 0)), ("rw", "w"), ((0, 32), (0, 32)), "overlap"),
+        (((0, 0), (3, 0)), ("r", "w"), FULL, "overlap"),
+        (((0, 0), (3, 0)), ("r", "r"), FULL, ""),
         (((0, 0), (0, 32)), ("w", "w"), ((0, 32), (0, 32)), ""),
-        (((0, 0), (0, 32)), ("w", "r"), ((0, 32), (-8, 8)), "overlap"),
         (((0, 56), (1, 0)), ("r", "w"), ((-56, 8), (0, 64)), ""),
         (((0, 8), (1, 0)), ("r", "w"), FULL, "reaches bytes 8 to 72"),
         (((0, 0), (1, 0)), ("r", "w"), ((-8, 8), (0, 64)), "reaches bytes -8 to 8"),
@@ -309,18 +310,43 @@ def test_check_of_operands(pointers: Any, access: Any, spans: Any, problem: str)
     ran: list[int] = []
     fixed = numpy.zeros(1)
     fixed.flags.writeable = False
-    bind: list[Buffer | None] = [doubles(*range(8)), doubles(*range(8)), adopt(fixed, True)]
+    first = doubles(*range(8))
+    again = adopt(first.view(F8, (8,)), True)  # the same memory, come in by another door
+    bind: list[Buffer | None] = [first, doubles(*range(8)), adopt(fixed, True), again]
     code = (step(kernel(lambda *a: ran.append(1)), pointers, (), access, spans=spans),)
     with config(check=1):
         if problem:
             with pytest.raises(CheckError, match=problem):
-                execute(Program(3, code), bind)
+                execute(Program(4, code), bind)
             assert not ran
         else:
-            execute(Program(3, code), bind)
+            execute(Program(4, code), bind)
             assert ran
-    execute(Program(3, code), bind)
+    execute(Program(4, code), bind)
     assert ran[-1:] == [1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_check_tells_interleaved_elements_from_shared_ones(seed: int) -> None:
+    random = numpy.random.default_rng(seed)
+    buffer = allocate(4096)
+    arrays = []
+    for _ in range(2):
+        array = buffer.view(F8, (8, 8, 8))[:, : random.integers(1, 9), : random.integers(1, 9)]
+        step_ = tuple(slice(int(random.integers(0, 2)), None, int(random.integers(1, 4))) for _ in range(3))
+        arrays.append(array[step_])
+    extents, low = [a.shape for a in arrays], [a.__array_interface__["data"][0] - buffer.address for a in arrays]
+    spans = [numpy.lib.array_utils.byte_bounds(a) if a.size else (buffer.address,) * 2 for a in arrays]
+    launch = step(
+        kernel(lambda *a: None), ((0, low[0]), (0, low[1])), (), ("r", "w"),  # type: ignore[arg-type]
+        spans=tuple((a - buffer.address - n, b - buffer.address - n) for (a, b), n in zip(spans, low, strict=True)),
+        grids=tuple(program.Grid(e, a.strides, 8) for e, a in zip(extents, arrays, strict=True)),
+    )  # fmt: skip
+    if numpy.shares_memory(*arrays):
+        with pytest.raises(CheckError, match="overlap"):
+            program.verify(launch, [buffer])
+    else:
+        program.verify(launch, [buffer])
 
 
 def test_check_poisons_new_and_freed_memory() -> None:
