@@ -220,7 +220,3 @@ def table() -> str:
         kind = ", ".join(f"`{c}`" for c in s.choices) or (f"{s.type}, {s.unit}" if s.unit else s.type)
         lines.append(f"| `{s.name}` | `{s.env}` | {kind} | {_shown(s)} | {s.help} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(table(), end="")

@@ -86,4 +86,5 @@ def test_every_default_is_valid() -> None:
 
 
 def test_documentation_is_current() -> None:
-    assert DOCS.read_text() == module.table(), "run: python -m offarray.runtime.config > docs/settings.md"
+    command = 'python -c "from offarray.runtime.config import table; print(table(), end=str())" > docs/settings.md'
+    assert DOCS.read_text() == module.table(), command
