@@ -198,12 +198,20 @@ FLOAT: dict[str, Row] = {
 _COMPLEX_LOG: Row = {
     DIVIDE: lambda s: both(s.code, *(compare(s.code, "oeq", s.dtype, x, 0.0) for x in s.args)), INVALID: made_nan,
 }  # fmt: skip
+
+
+def _too_long(s: Scene) -> str:
+    """Infinite length of a finite number; NumPy's loop for AVX-512 reports none."""
+    return s.code.const("b1", 0) if "+avx512f" in s.code.target.features.split(",") else made_infinite(s)
+
+
 _POLES: Row = {DIVIDE: made_infinite, INVALID: made_nan}
 COMPLEX: dict[str, Row] = {
     **dict.fromkeys("exp exp2 expm1 sin cos tan sinh cosh tanh sqrt power float_power".split(), _PLAIN),
     **dict.fromkeys("arcsin arccos arcsinh arccosh".split(), _PLAIN),
     **dict.fromkeys(("log", "log2", "log10"), _COMPLEX_LOG),
     **dict.fromkeys(("log1p", "arctan", "arctanh"), _POLES),
+    "absolute": {OVER: _too_long},
 }
 _STEPS = ("add", "subtract", "multiply", "square", "divide", "reciprocal")  # faults are those of the float steps
 _SCALED = ("divide", "reciprocal")

@@ -264,10 +264,12 @@ def test_no_faults(op: str) -> None:
         assert not want.any(), f"{op} {srcs} faults at {[a[want != 0][:3] for a in arrays]}"
 
 
-@pytest.mark.parametrize("op", ["less", "greater_equal", "equal", "not_equal"])
-def test_faults_of_complex_comparisons(op: str) -> None:
-    for dtype in ("c8", "c16"):
-        arrays, got, want = fault_case(op, (dtype, dtype), "b1", WARNED)
+@pytest.mark.parametrize("op", ["less", "greater_equal", "equal", "not_equal", "absolute", "log"])
+def test_faults_of_complex_functions(op: str) -> None:
+    for srcs, out in TABLE[op]:
+        if srcs[0][0] != "c":
+            continue
+        arrays, got, want = fault_case(op, srcs, out, WARNED)
         assert not describe(f"faults of {op}", arrays, got, want)
 
 
