@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from ._array import Subclassable, fresh, host, ndarray, plain, wrap
-from ._memory import wrap_view
+from ._memory import foreign, wrap_view
 from ._record import before_host_write
 
 RealArray = numpy.ndarray
@@ -154,7 +154,15 @@ def step(
         answer = function_protocol(me, args, kwargs)
         if answer is not _NOBODY:
             return answer
-    return result(impl(*real, **named), seen)
+    return result(_given(impl(*real, **named), args, kwargs), seen)
+
+
+def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`value`; as a handle on foreign memory where it is one of NumPy's own arrays that the user passed."""
+    if type(value) is RealArray and value.base is None:
+        if any(value is v for v in args) or any(value is v for v in kwargs.values()):
+            return foreign(value)
+    return value
 
 
 def _like(name: str, impl: Callable[..., Any], args: Any, kwargs: dict[str, Any], me: Any) -> Any:
