@@ -15,6 +15,7 @@ from .folds import Kind, join, kind_of, lift, positions, scan_lanes
 from .frame import Frame, State, begin, branch, counted, lesser, parts, repeat, whole
 from .kernel import Fold, Kernel
 from .loops import Loops
+from .reporting import SINK, checked, fold_fault, is_summed, not_finite
 from .rules import any_lane
 from .schedule import COLUMNS, GRAIN, Level, Loop, Plan, axes_mask, domains
 from .text import PARTS, SCALARS, Code, Reg, vtype
@@ -28,10 +29,20 @@ class Module(NamedTuple):
 
 
 class Emitter:
-    """Writes one function: `level` for straight code, `Loops` for what repeats it."""
+    """Writes one function: `level` for straight code, `Loops` for what repeats it.
 
-    def __init__(self, kernel: Kernel, plan: Plan, target: Target) -> None:
-        self.kernel, self.plan = kernel, plan
+    Parameters
+    ----------
+    kernel, plan, target
+        What to write, in which loops, and for which processor.
+    exact : bool
+        Report the kinds of faults; otherwise only whether there may be some.
+    writes : bool
+        Whether stores write.
+    """
+
+    def __init__(self, kernel: Kernel, plan: Plan, target: Target, exact: bool = False, writes: bool = True) -> None:
+        self.kernel, self.plan, self.exact, self.writes = kernel, plan, exact, writes
         self.code = Code(target)
         self.layout = layout(kernel)
         self.domains = domains(kernel)
@@ -40,6 +51,11 @@ class Emitter:
             n: kind_of(kernel, n) for n, v in enumerate(kernel.values) if isinstance(v.arg, Fold)
         }
         self.fault_byte = {n: k for k, n in enumerate(kernel.faults)}
+        self.checked = checked(kernel)
+        self.flag: str | None = None  # where the function notes that something is suspicious
+        if self.fault_byte and not exact:
+            self.flag = self.code.alloca("i32", 4)
+            self.code.slots.append(f"  store i32 0, ptr {self.flag}")
         self.range: dict[int, tuple[str, str]] = {}  # split axis -> this unit's bounds
         self.loops = Loops(self)
 
@@ -81,6 +97,11 @@ class Emitter:
             frame.regs[n] = self.scalar(int(v.arg or 0), v.dtype)  # type: ignore[arg-type]
         elif v.op == "fold":
             frame.regs[n] = self.scan(frame, n)
+        elif v.op == "fold_fault":
+            args = tuple(self.operand(frame, s, vector) for s in v.src)
+            source = int(v.arg or 0)  # type: ignore[arg-type]
+            dtype, kinds = self.kernel.values[source].dtype, self.kernel.values[source].fault
+            frame.regs[n] = fold_fault(self.code, dtype, args[0], str(args[1]), str(args[2]), kinds)
         else:
             args = tuple(self.operand(frame, s, vector) for s in v.src)
             frame.regs[n] = numerics.apply(self.code, v.op, self.sources(n), v.dtype, args)
@@ -153,8 +174,11 @@ class Emitter:
         for n in level.takes:
             states[n] = self.element(frame, n)
         for k in level.stores:
-            value = self.kernel.stores[k].value
-            self.memory.store(frame, k, self.operand(frame, value, frame.lanes > 1))
+            operand, _, value, _ = self.kernel.stores[k]
+            if operand == SINK:
+                self._or_faults(frame, int(self.kernel.values[value].arg or 0), value)  # type: ignore[arg-type]
+            elif self.writes:
+                self.memory.store(frame, k, self.operand(frame, value, frame.lanes > 1))
         return states
 
     def element(self, frame: Frame, n: int) -> State:
@@ -192,10 +216,13 @@ class Emitter:
         """Check values for faults: cheaply first, then in a block apart, or in the block `bail`."""
         code, some = self.code, None
         for n in values:
-            found = self._suspicion(frame, n)
+            found = self._suspicion(frame, n) if n in self.checked else None
             if found is not None:
                 some = found if some is None else code.op(f"or i1 {some}, {found}")
         if some is None:
+            return
+        if self.flag is not None:
+            self.suspect(some)
             return
         fine = code.label("fine")
         if bail is not None:
@@ -210,6 +237,30 @@ class Emitter:
             self._exact(frame, n)
         begin(code, fine)
 
+    def suspect(self, condition: str) -> None:
+        """Note that something is suspicious if `condition` (i1) holds."""
+        code, rare, fine = self.code, self.code.label("rare"), self.code.label("fine")
+        branch(code, condition, rare, fine)
+        code.start(rare)
+        code.add(f"store i32 1, ptr {self.flag}")
+        begin(code, fine)
+
+    def check_fold(self, frame: Frame, n: int, lanes: int) -> None:
+        """Be suspicious of a sum that is not finite."""
+        if self.flag is None or not is_summed(self.kernel, n):
+            return
+        self.code.lanes = lanes
+        found = not_finite(self.code, self.kernel.values[n].dtype, frame.regs[n])
+        if lanes > 1 and frame.mask is not None:
+            found = self.code.op(f"and {self.code.type('b1')} {found}, {frame.mask}")
+        self.suspect(any_lane(self.code, found))
+
+    def _or_faults(self, frame: Frame, n: int, value: int) -> None:
+        """OR the fault bits in `value` into the byte of value `n`."""
+        code, vector = self.code, self.memory.is_vector(value, frame)
+        code.lanes = frame.lanes if vector else 1
+        self._raise(frame, n, str(frame.regs[value]), vector)
+
     def _taken(self, frame: Frame, n: int) -> tuple[tuple[str, ...], tuple[Reg, ...], bool]:
         vector = self.memory.is_vector(n, frame)
         self.code.lanes = frame.lanes if vector else 1
@@ -219,7 +270,7 @@ class Emitter:
     def _suspicion(self, frame: Frame, n: int) -> str | None:
         v = self.kernel.values[n]
         srcs, args, vector = self._taken(frame, n)
-        found = numerics.suspicious(self.code, v.op, srcs, v.dtype, args, frame.regs[n])
+        found = numerics.suspicious(self.code, v.op, srcs, v.dtype, args, frame.regs[n], v.fault)
         if found is None:
             return None
         if vector and frame.mask is not None:
@@ -230,16 +281,15 @@ class Emitter:
         code, v = self.code, self.kernel.values[n]
         srcs, args, vector = self._taken(frame, n)
         found = str(numerics.faults(code, v.op, srcs, v.dtype, args, frame.regs[n], v.fault))
+        self._raise(frame, n, found, vector)
+
+    def _raise(self, frame: Frame, n: int, found: str, vector: bool) -> None:
+        code = self.code
         if vector:
             if frame.mask is not None:
                 t = code.type("i1")
                 found = code.op(f"select {code.type('b1')} {frame.mask}, {t} {found}, {t} zeroinitializer")
             found = code.call("i8", f"llvm.vector.reduce.or.v{frame.lanes}i8", (code.type("i1"), found))
-        self.raise_faults(n, found)
-
-    def raise_faults(self, n: int, found: str) -> None:
-        """OR fault bits into the byte of value `n`."""
-        code = self.code
         first = self.memory.word(self.layout.fault, "ptr")
         place = code.op(f"getelementptr i8, ptr {first}, i64 {self.fault_byte[n]}")
         code.op(f"atomicrmw or ptr {place}, i8 {found} monotonic")
@@ -282,11 +332,17 @@ def _body(emitter: Emitter, name: str) -> str:
             emitter.range[a] = start, lesser(code, code.op(f"add i64 {start}, {length}"), emitter.extent(a))
         emitter.loops.unit = index
         emitter.level(plan.body, Frame())
+        emitter.loops.leave_flag()
         return []
 
     counted(code, "%lo", "%hi", 1, [], [], unit)
-    code.add("ret void")
-    return code.function(f"define void @{name}_body(ptr %row, i64 %lo, i64 %hi) #0")
+    return _function(emitter, f"{name}_body(ptr %row, i64 %lo, i64 %hi)")
+
+
+def _function(emitter: Emitter, head: str) -> str:
+    code = emitter.code
+    code.add(f"ret i32 {code.op(f'load i32, ptr {emitter.flag}') if emitter.flag else 0}")
+    return code.function(f"define i32 @{head} #0")
 
 
 def _finish(emitter: Emitter, name: str) -> str:
@@ -299,18 +355,22 @@ def _finish(emitter: Emitter, name: str) -> str:
     frame = Frame()
     emitter.loops.collect(frame, plan.partial, count)
     emitter.level(plan.finish, frame)
-    code.add("ret void")
-    return code.function(f"define void @{name}_finish(ptr %row) #0")
+    return _function(emitter, f"{name}_finish(ptr %row)")
 
 
-def emit(kernel: Kernel, plan: Plan, target: Target, name: str) -> Module:
-    """The module of a kernel, with functions `name`_body and, if the plan has one, `name`_finish."""
+def emit(
+    kernel: Kernel, plan: Plan, target: Target, name: str, exact: bool = False, writes: bool = True
+) -> Module:  # fmt: skip
+    """The module of a kernel, with functions `name`_body and, if the plan has one, `name`_finish.
+
+    Both give 1 if something may have gone wrong that the exact kernel must report, else 0.
+    """
     width = f'"min-legal-vector-width"="{8 * target.vector}" "prefer-vector-width"="{8 * target.vector}"'
-    first = Emitter(kernel, plan, target)
+    first = Emitter(kernel, plan, target, exact, writes)
     functions = [_body(first, name)]
     declared, externs = dict(first.code.declarations), dict(first.code.externs)
     if plan.finish is not None:
-        second = Emitter(kernel, plan, target)
+        second = Emitter(kernel, plan, target, exact, writes)
         functions.append(_finish(second, name))
         declared |= second.code.declarations
         externs |= second.code.externs

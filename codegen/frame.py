@@ -81,7 +81,7 @@ def begin(code: Code, label: str) -> None:
 
 
 def counted(
-    code: Code, start: str, stop: str, step: int, types: Sequence[str], state: State,
+    code: Code, start: str, stop: str, step: int | str, types: Sequence[str], state: State,
     body: Callable[[str, State], State],
 ) -> State:  # fmt: skip
     """A loop from `start` while below `stop`; `body` maps the index and the state to the next state."""

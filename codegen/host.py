@@ -20,8 +20,10 @@ from . import mathlib
 OPT = 1  # of instruction selection; the vectors are explicit, and no pass pipeline runs
 
 _lock = threading.RLock()
-_BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-_FINISH = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_FINISH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+Functions = tuple[Callable[[int, int, int], int], Callable[[int], int] | None]
 
 
 @cache
@@ -77,9 +79,7 @@ def assembly(text: str, target: Target) -> str:
         return found
 
 
-def link(code: bytes, externs: Iterable[str], name: str, finish: bool) -> tuple[
-    Callable[[int, int, int], None], Callable[[int], None] | None
-]:  # fmt: skip
+def link(code: bytes, externs: Iterable[str], name: str, finish: bool) -> Functions:
     """Load object code: the callables of its `name`_body and `name`_finish.
 
     Raises

@@ -12,6 +12,7 @@ from .access import Access
 from .folds import BLOCK, LANES, Counter, Kind, Slots, across, choose, join, size_of
 from .frame import Frame, State, begin, branch, counted, lesser, name, phi, repeat, whole
 from .kernel import Fold, Load
+from .reporting import SINK
 from .schedule import Level, Loop
 from .text import PARTS, SIZES
 
@@ -72,13 +73,14 @@ class Loops:
         """Loads and stores within a loop."""
         found = self._accesses.get(id(loop))
         if found is None:
-            values = self.emitter.kernel.values
-            found = [("load", n) for n in self.values(loop) if isinstance(values[n].arg, Load)]
+            kernel = self.emitter.kernel
+            found = [("load", n) for n in self.values(loop) if isinstance(kernel.values[n].arg, Load)]
             levels: list[Level] = [loop.body]
             while levels:
                 level = levels.pop()
                 levels += [step.body for step in level.steps if isinstance(step, Loop)]
-                found += [("store", k) for k in level.stores]
+                if self.emitter.writes:
+                    found += [("store", k) for k in level.stores if kernel.stores[k].operand != SINK]
             self._accesses[id(loop)] = found
         return found
 
@@ -104,7 +106,7 @@ class Loops:
             return Shape(lanes, lanes, len(ops) > MANY)
         if nested and cheap:
             return Shape(8 * width, width, False)
-        return Shape(width, width, len(ops) > MANY)
+        return Shape(width, width, len(ops) > MANY or not self.emitter.writes)
 
     def fold_lanes(self, n: int, loop: Loop, frame: Frame) -> int:
         """Lanes of the state of fold `n`, which accumulates through `loop`."""
@@ -158,9 +160,10 @@ class Loops:
         if self.vector in fold.axes and frame.lanes == 1:
             state, lanes = across(code, kind, lanes, state), 1
         if n in emitter.plan.partial:
-            self._leave(n, state)
+            self._leave(n, state, self.unit)
         else:
             frame.regs[n] = self.result(n, kind, state, lanes)
+            emitter.check_fold(frame, n, lanes)
 
     def result(self, n: int, kind: Kind, state: State, lanes: int) -> str | tuple[str, str]:
         """The value of a complete fold; a sum of nothing is +0, though sums start at -0."""
@@ -181,21 +184,25 @@ class Loops:
         return whole(state)
 
     # ------------------------------------------------------------------ states of units
-    def _slot(self, n: int, unit: str) -> str:
-        """Where a unit leaves the state of fold `n`."""
-        emitter, code = self.emitter, self.code
-        before = 0
+    def _slot(self, unit: str, n: int | None = None) -> str:
+        """Where a unit leaves the state of fold `n`, or its flag."""
+        emitter, code, before, total = self.emitter, self.code, 0, 8
         for p in emitter.plan.partial:
             if p == n:
-                break
-            before += size_of(emitter.kinds[p])
-        total = sum(size_of(emitter.kinds[p]) for p in emitter.plan.partial)
+                before = total
+            total += size_of(emitter.kinds[p])
         first = emitter.memory.word(emitter.layout.scratch, "ptr")
         offset = code.op(f"add i64 {code.op(f'mul i64 {unit}, {total}')}, {before}")
         return code.op(f"getelementptr i8, ptr {first}, i64 {offset}")
 
-    def _leave(self, n: int, state: State) -> None:
-        code, where = self.code, self._slot(n, self.unit)
+    def leave_flag(self) -> None:
+        """Leave word of suspicions for `finish`."""
+        if self.emitter.plan.finish is not None and self.emitter.flag:
+            flag = self.code.op(f"load i32, ptr {self.emitter.flag}")
+            self.code.add(f"store i32 {flag}, ptr {self._slot(self.unit)}, align 8")
+
+    def _leave(self, n: int, state: State, unit: str) -> None:
+        code, where = self.code, self._slot(unit, n)
         for k, (t, register) in enumerate(zip(self.emitter.kinds[n].scalars(), state, strict=True)):
             place = code.op(f"getelementptr i64, ptr {where}, i64 {k}")
             if t == "i1":
@@ -203,7 +210,7 @@ class Loops:
             code.add(f"store {t} {register}, ptr {place}, align 8")
 
     def _fetch(self, n: int, unit: str) -> State:
-        code, where, state = self.code, self._slot(n, unit), []
+        code, where, state = self.code, self._slot(unit, n), []
         for k, t in enumerate(self.emitter.kinds[n].scalars()):
             place = code.op(f"getelementptr i64, ptr {where}, i64 {k}")
             register = code.op(f"load {'i8' if t == 'i1' else t}, ptr {place}, align 8")
@@ -211,26 +218,49 @@ class Loops:
         return state
 
     def collect(self, frame: Frame, folds: tuple[int, ...], count: str) -> None:
-        """Combine the states that `count` units have left, in order."""
-        kinds = self.emitter.kinds
-        lanes = dict.fromkeys(folds, 1)
-        packing = Packing({n: kinds[n] for n in folds}, lanes)
+        """Combine the states that `count` units have left: neighbours in place, then pairs of pairs."""
+        code, kinds = self.code, self.emitter.kinds
+        head, latch, leave = code.label("pairs"), code.label("pairslatch"), code.label("pairsend")
+        before, twice = code.block, code.temp()
+        code.add(f"br label %{head}")
+        code.start(head)
+        step = phi(code, "i64", ("1", before), (twice, latch))
+        code.add(f"{twice} = shl i64 {step}, 1")
 
-        def run(start: str, stop: str, states: States) -> States:
-            def body(index: str, flat: State) -> State:
-                now = packing.cut(flat)
-                return packing.flat({n: join(self.code, kinds[n], 1, now[n], self._fetch(n, index)) for n in folds})
+        def join_pair(index: str, _: State) -> State:
+            other = code.op(f"add i64 {index}, {step}")
+            for n in folds:
+                self._leave(n, join(code, kinds[n], 1, self._fetch(n, index), self._fetch(n, other)), index)
+            return []
 
-            return packing.cut(counted(self.code, start, stop, 1, packing.types(), packing.flat(states), body))
+        counted(code, "0", code.op(f"sub i64 {count}, {step}"), twice, [], [], join_pair)
+        begin(code, latch)
+        branch(code, code.op(f"icmp slt i64 {twice}, {count}"), head, leave)
+        code.start(leave)
+        packing = Packing({n: kinds[n] for n in folds}, dict.fromkeys(folds, 1))
+        empty = packing.flat({n: kinds[n].identity(1) for n in folds})
 
-        states = {n: kinds[n].identity(1) for n in folds}
-        ordered = [n for n in folds if kinds[n].ordered]
-        if ordered:
-            states = self.blocks(packing, ordered, "0", count, BLOCK, states, run)
-        else:
-            states = run("0", count, states)
+        def first(index: str, _: State) -> State:
+            return packing.flat({n: self._fetch(n, index) for n in folds})
+
+        some = lesser(code, count, "1")
+        states = packing.cut(counted(code, "0", some, 1, packing.types(), empty, first))
         for n in folds:
             frame.regs[n] = self.result(n, kinds[n], states[n], 1)
+            self.emitter.check_fold(frame, n, 1)
+        self._collect_flags(count)
+
+    def _collect_flags(self, count: str) -> None:
+        code, flag = self.code, self.emitter.flag
+        if flag is None:
+            return
+
+        def unit(index: str, _: State) -> State:
+            old, new = code.op(f"load i32, ptr {flag}"), code.op(f"load i32, ptr {self._slot(index)}, align 8")
+            code.add(f"store i32 {code.op(f'or i32 {old}, {new}')}, ptr {flag}")
+            return []
+
+        counted(code, "0", count, 1, [], [], unit)
 
     # ------------------------------------------------------------------ ordered folds
     def blocks(
@@ -437,7 +467,7 @@ class Carrier(Packing):
         """Whole vectors in a small loop; the masked end, and vectors with faults, in a body apart."""
         code = self.code
         faulty = any(
-            n in self.emitter.fault_byte for s in self.loop.body.steps if not isinstance(s, Loop) for n in s
+            n in self.emitter.fault_byte and self.emitter.exact for s in self.loop.body.steps if not isinstance(s, Loop) for n in s
         )
         fast, middle, slow, leave = (code.label(hint) for hint in ("fast", "middle", "slow", "leave"))
         fast_end, slow_end = fast + "x", slow + "x"

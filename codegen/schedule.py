@@ -105,8 +105,8 @@ class Scheduler:
         self.dom = domains(kernel)
         self.folds = {n: v.arg for n, v in enumerate(kernel.values) if isinstance(v.arg, Fold)}
         self.writes = {
-            s.operand for s in kernel.stores if kernel.operands[s.operand].access == "rw"
-            or not kernel.operands[s.operand].noalias
+            s.operand for s in kernel.stores
+            if s.operand >= 0 and (kernel.operands[s.operand].access == "rw" or not kernel.operands[s.operand].noalias)
         }  # fmt: skip
 
     def source(self, goal: Goal) -> int:
@@ -239,7 +239,6 @@ class Scheduler:
         """The level at which the axes `opened` are open and `known` is computed already."""
         need = self.needed(goals, known)
         here = self.folds_here(need, opened)
-        need = self.needed([*goals, *here], known)
         stage = self.stages(need, opened)
         steps: list[tuple[int, ...] | Loop] = []
         known = set(known)
