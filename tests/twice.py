@@ -189,16 +189,17 @@ def outcome(body: Body, module: Any, mode: Mode = MODES["default"]) -> Outcome:
     return box[0]
 
 
-def same(body: Body, mode: str = "default", ulp: int = 0) -> None:
-    """Assert that `body` cannot tell the module under test from NumPy."""
+def same(body: Body, mode: str = "default", ulp: int = 0, **more: Any) -> None:
+    """Assert that `body` cannot tell the module under test from NumPy; `more` are settings on top of the mode's."""
+    chosen = MODES[mode]._replace(settings={**MODES[mode].settings, **more})
     want = outcome(body, numpy)
-    got = outcome(body, MODULE, MODES[mode])
+    got = outcome(body, MODULE, chosen)
     problem = differ(got.result, want.result, ulp)
     if problem and got.result.__class__ is Seen and got.result.kind == "raised" != getattr(want.result, "kind", ""):
-        with settings(**MODES[mode].settings):
+        with settings(**chosen.settings):
             body(MODULE)  # once more, for the traceback
     assert not problem, f"[{mode}] {problem}"
-    if MODES[mode].settings.get("faults") == "deferred":
+    if chosen.settings.get("faults") == "deferred":
         late = set(got.warnings) - set(want.warnings)  # a warning of a value that nobody looks at is never given
         assert not late, f"[{mode}] warnings NumPy does not give: {sorted(late)}"
     else:
@@ -210,6 +211,7 @@ class Programs:
 
     def __init__(self) -> None:
         self.bodies: list[tuple[Body, int]] = []
+        self.prompts: set[str] = set()
 
     def __call__(self, body: Body) -> Body:
         self.bodies.append((body, 0))
@@ -223,6 +225,11 @@ class Programs:
             return body
 
         return add
+
+    def prompt(self, body: Body) -> Body:
+        """A body that watches when a warning comes: never run with `faults="deferred"`."""
+        self.prompts.add(body.__name__)
+        return self(body)
 
     def __iter__(self) -> Iterator[tuple[Body, int]]:
         return iter(self.bodies)

@@ -72,7 +72,7 @@ def create(m: Machine) -> None:
             return np.array(a.tolist(), dtype=dtype).reshape(shape)
         if how == 4:
             return np.asarray(numpy.asarray(a).copy())
-        return a * np.ones(shape, dtype) if how == 5 else a
+        return np.asarray(a * np.ones(shape, dtype)) if how == 5 else a
 
     m.log.append(f"create {dtype} {shape} {how} {start}")
     m.add(Pair(make(numpy), make(MODULE)))

@@ -98,7 +98,7 @@ def errstate_call(np: Any) -> Any:
     return calls, y, w
 
 
-@program
+@program.prompt
 def warnings_in_their_block(np: Any) -> Any:
     z = np.zeros(N)
     with warnings.catch_warnings(record=True) as first:
@@ -111,7 +111,7 @@ def warnings_in_their_block(np: Any) -> Any:
     return [(str(g.message), g.category) for g in first], len(second), text
 
 
-@program
+@program.prompt
 def warnings_as_errors(np: Any) -> Any:
     z = np.zeros(N)
     with warnings.catch_warnings():
