@@ -327,8 +327,10 @@ def _body(emitter: Emitter, name: str) -> str:
         rest = index
         for a in reversed(plan.split):
             length, count = chunks[a]
-            start = code.op(f"mul i64 {code.op(f'srem i64 {rest}, {count}')}, {length}")
-            rest = code.op(f"sdiv i64 {rest}, {count}")
+            number = rest
+            if a != plan.split[0]:
+                number, rest = code.op(f"srem i64 {rest}, {count}"), code.op(f"sdiv i64 {rest}, {count}")
+            start = code.op(f"mul i64 {number}, {length}")
             emitter.range[a] = start, lesser(code, code.op(f"add i64 {start}, {length}"), emitter.extent(a))
         emitter.loops.unit = index
         emitter.level(plan.body, Frame())

@@ -1,8 +1,8 @@
 """States of folds and scans: how they start, take elements, join and end.
 
-A fold whose order matters (sums and products of floats) is associated the same way in every schedule: along the vector
-axis 32 lanes each take every 32nd element, blocks of 512 elements (of 16 along any other axis) are combined pairwise by a binary counter,
-lanes by halves.
+A fold whose order matters (sums and products of floats) is associated the same way in every schedule.  Along the
+vector axis, in blocks of 512 elements, 32 lanes each take every 32nd element and are then combined by halves; along any
+other axis a block is 16 elements.  Blocks are combined pairwise by a binary counter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from . import numerics
 from .frame import State, begin, branch, lanes_of, parts, phi, repeat, whole
 from .kernel import Fold, Kernel
-from .text import PARTS, SCALARS, SIZES, Code, Reg, mtype, vtype
+from .text import PARTS, SCALARS, Code, Reg, vtype
 
 LANES = 32  # of an ordered fold over the vector axis
 BLOCK = 16  # steps that an ordered fold takes in sequence
@@ -73,7 +73,8 @@ def join(code: Code, kind: Kind, lanes: int, a: State, b: State) -> State:
     """Combine two states, the earlier one first."""
     former, code.lanes = code.lanes, lanes
     if kind.position:
-        value, place = numerics.combine_arg(code, kind.monoid, kind.dtype, (whole(a[:-1]), a[-1]), (whole(b[:-1]), b[-1]))
+        first, second = ((whole(s[:-1]), s[-1]) for s in (a, b))
+        value, place = numerics.combine_arg(code, kind.monoid, kind.dtype, first, second)
         result = [*parts(value), place]
     else:
         result = parts(numerics.combine(code, kind.monoid, kind.dtype, whole(a), whole(b)))
@@ -98,14 +99,6 @@ def across(code: Code, kind: Kind, lanes: int, state: State) -> State:
         state = join(code, kind, half, low, high)
         lanes = half
     return state
-
-
-def pieces(code: Code, kind: Kind, lanes: int, state: State, size: int) -> list[State]:
-    """A state's vectors in parts of `size` lanes."""
-    return [
-        [lanes_of(code, t, lanes, r, first, size) for t, r in zip(kind.scalars(), state, strict=True)]
-        for first in range(0, lanes, size)
-    ]
 
 
 class Slots:

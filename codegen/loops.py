@@ -108,19 +108,6 @@ class Loops:
             return Shape(8 * width, width, False)
         return Shape(width, width, len(ops) > MANY or not self.emitter.writes)
 
-    def fold_lanes(self, n: int, loop: Loop, frame: Frame) -> int:
-        """Lanes of the state of fold `n`, which accumulates through `loop`."""
-        emitter = self.emitter
-        fold = emitter.kernel.values[n].arg
-        assert isinstance(fold, Fold)
-        if frame.lanes > 1 or self.vector not in fold.axes:
-            return emitter.fold_lanes(n, frame)
-        if emitter.kinds[n].ordered:
-            return LANES
-        while loop.axis != self.vector:
-            loop = next(s for s in loop.body.steps if isinstance(s, Loop) and n in s.folds)
-        return self.shape(loop).main
-
     def scan_lanes(self, n: int, frame: Frame) -> int:
         """Lanes of the state of scan `n`."""
         fold = self.emitter.kernel.values[n].arg
@@ -135,7 +122,7 @@ class Loops:
         emitter = self.emitter
         for access in self.accesses(loop):
             emitter.memory.pointer(frame, access)
-        lanes = {n: self.fold_lanes(n, loop, frame) for n in loop.folds}
+        lanes = {n: emitter.fold_lanes(n, frame) for n in loop.folds}
         lanes |= {n: self.scan_lanes(n, frame) for n in loop.scans}
         states = {n: emitter.kinds[n].identity(lanes[n]) for n in loop.folds}
         states |= {n: frame.carry.get(n) or emitter.kinds[n].identity(lanes[n]) for n in loop.scans}
@@ -154,11 +141,7 @@ class Loops:
 
     def end(self, frame: Frame, n: int, state: State, lanes: int) -> None:
         """Make the value of fold `n` from its last state."""
-        emitter, code, kind = self.emitter, self.code, self.emitter.kinds[n]
-        fold = emitter.kernel.values[n].arg
-        assert isinstance(fold, Fold)
-        if self.vector in fold.axes and frame.lanes == 1:
-            state, lanes = across(code, kind, lanes, state), 1
+        emitter, kind = self.emitter, self.emitter.kinds[n]
         if n in emitter.plan.partial:
             self._leave(n, state, self.unit)
         else:
@@ -368,23 +351,32 @@ class Carrier(Packing):
         if shape.main != shape.tail:
             self._columns(start, stop, shape)
             return states
-        rotating = [n for n in self.loop.folds if self.kinds[n].ordered and shape.main < LANES]
+        folds, kinds = self.loop.folds, self.kinds
         memory: dict[int, Slots] = {}
-        for n in rotating:
-            memory[n] = Slots(self.code, self.kinds[n], LANES, 1)
-            memory[n].store("0", LANES, self.kinds[n].identity(LANES))
-        packing = self.part([n for n in self.kinds if n not in rotating])
+        for n in folds:
+            if kinds[n].ordered and shape.main < LANES:
+                memory[n] = Slots(self.code, kinds[n], LANES, 1)
+                memory[n].store("0", LANES, kinds[n].identity(LANES))
+        inside = {n: shape.main for n in folds if n not in memory} | dict.fromkeys(self.loop.scans, 1)
+        packing = Packing({n: kinds[n] for n in inside}, inside)
         base = self._prepare(shape.main)
 
         def body(index: str, mask: str | None, flat: State, bail: str | None) -> State:
             return packing.flat(self._step(base, index, mask, packing.cut(flat), memory, bail))
 
-        flat = packing.flat(states)
+        flat = packing.flat({n: states[n] if n in self.loop.scans else kinds[n].identity(k) for n, k in inside.items()})
         if shape.once:
             flat = self._masked(start, stop, shape.main, packing.types(), flat, body)
         else:
             flat = self._fast_and_slow(start, stop, shape.main, packing.types(), flat, body)
-        return packing.cut(flat) | {n: slots.load("0", LANES) for n, slots in memory.items()}
+        result = packing.cut(flat)
+        for n in folds:
+            lanes = LANES if n in memory else shape.main
+            state = memory[n].load("0", LANES) if n in memory else result[n]
+            state = across(self.code, kinds[n], lanes, state)
+            # An ordered fold begins anew with each block.
+            result[n] = state if kinds[n].ordered else join(self.code, kinds[n], 1, states[n], state)
+        return result
 
     def _prepare(self, lanes: int) -> Frame:
         """A frame in which the scalars that vectors meet are repeated in every lane already."""
@@ -466,9 +458,8 @@ class Carrier(Packing):
     ) -> State:  # fmt: skip
         """Whole vectors in a small loop; the masked end, and vectors with faults, in a body apart."""
         code = self.code
-        faulty = any(
-            n in self.emitter.fault_byte and self.emitter.exact for s in self.loop.body.steps if not isinstance(s, Loop) for n in s
-        )
+        direct = [n for step in self.loop.body.steps if not isinstance(step, Loop) for n in step]
+        faulty = self.emitter.exact and any(n in self.emitter.fault_byte for n in direct)
         fast, middle, slow, leave = (code.label(hint) for hint in ("fast", "middle", "slow", "leave"))
         fast_end, slow_end = fast + "x", slow + "x"
         limit = code.op(f"sub i64 {stop}, {lanes}")
@@ -508,6 +499,7 @@ class Carrier(Packing):
         code.start(leave)
         if faulty:
             return rest[1:]
-        return [phi(code, t, (r, middle), (s, slow_end)) for t, r, s in zip(types, rest[1:], from_slow[1:], strict=True)]
+        ends = zip(types, rest[1:], from_slow[1:], strict=True)
+        return [phi(code, t, (r, middle), (s, slow_end)) for t, r, s in ends]
 
 
