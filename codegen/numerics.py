@@ -100,15 +100,19 @@ def _identity(monoid: str, dtype: str) -> float:
     }[monoid]  # fmt: skip
 
 
-def identity(monoid: str, dtype: str) -> Reg:
-    """Constant of one lane that leaves every value as it is (a pair of constants for complex dtypes).
+def identity(monoid: str, dtype: str, keep: str = "last") -> Reg:
+    """Constant of one lane to start a fold with (a pair of constants for complex dtypes).
 
+    It leaves every value as it is, but for one thing that NumPy does: sums start from 0.0, so a sum of nothing but
+    -0.0 is 0.0.  Scans (`keep="prefix"`) start from -0.0, as they begin with the first element itself.
     For "argmin" and "argmax" it is the value; the position to go with it is the greatest i8.
     """
     part = PARTS.get(dtype)
+    value = _identity(monoid, part or dtype)
+    if monoid == "add" and keep == "prefix" and (part or dtype)[0] == "f":
+        value = -0.0
     if part is None:
-        return literal(dtype, _identity(monoid, dtype))
-    value = _identity(monoid, part)
+        return literal(dtype, value)
     second = 0.0 if monoid == "multiply" else value
     return literal(part, value), literal(part, second)
 

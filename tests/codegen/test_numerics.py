@@ -295,25 +295,27 @@ def test_fault_kinds_are_masked() -> None:
 MONOIDS = ("add", "multiply", "minimum", "maximum", "fmin", "fmax")
 
 
+@pytest.mark.parametrize("keep", ["last", "prefix"])
 @pytest.mark.parametrize("monoid", [*MONOIDS, "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"])
-def test_identity(monoid: str) -> None:
+def test_identity(monoid: str, keep: str) -> None:
     for dtype in ["b1"] if monoid.startswith("logical") else DTYPES:
         if not numerics.supports(monoid, (dtype, dtype), dtype):
             continue
-        literal = numerics.identity(monoid, dtype)
+        literal = numerics.identity(monoid, dtype, keep)
 
         def emit(code: Code, args: tuple[Reg, ...], dtype: str = dtype, literal: Reg = literal) -> Reg:
             return numerics.combine(code, monoid, dtype, literal, args[0])
 
         x = specials(dtype)
-        with numpy.errstate(all="ignore"):
-            got = lanes.build([lanes.Case((dtype,), dtype, 1, emit)])[0](x)
-        if dtype[0] == "c":  # the product with 1 + 0j makes NaN of infinities, in NumPy too
-            keep = numpy.isfinite(x)
-            got, x = got[keep], x[keep]
-            assert numpy.array_equal(got, x)
-        else:
-            assert not describe(f"identity of {monoid} {dtype}", [x], got, x)
+        if dtype[0] == "c" and monoid == "multiply":
+            x = x[numpy.isfinite(x)]  # (1 + 0j) * (inf + 1j) has NaN in it
+            x = x[~numpy.signbit(x.real) & ~numpy.signbit(x.imag)]
+        if dtype[0] == "c" and monoid[0] == "f":
+            x = x[~numpy.isnan(x)]  # both parts become NaN
+        got = lanes.build([lanes.Case((dtype,), dtype, 1, emit)])[0](x)
+        ufunc = getattr(numpy, monoid)
+        want = ufunc.reduce(x[:, None], axis=1, dtype=dtype) if keep == "last" else x
+        assert not describe(f"identity of {monoid} {dtype}", [x], got, want)
 
 
 def arg_case(monoid: str, dtype: str) -> lanes.Case:
