@@ -9,6 +9,7 @@ loop over the lanes (`mathlib.call_loop`).  Dtypes are those of NumPy's loops: t
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from . import faults as _faults
 from . import mathlib, numerics_cast, numerics_complex, numerics_float, numerics_int
@@ -26,6 +27,7 @@ suspicious = _faults.suspicious
 faults = _faults.faults
 
 
+@cache
 def _loop(op: str, srcs: Srcs, out: str) -> tuple[str, tuple[str, ...], int] | None:
     """(ufunc, types, which result) of NumPy's loop for the operation."""
     name, which = SPLIT.get(op, (op, 0))
