@@ -34,6 +34,11 @@ def memory_order(ndim: int, operands: Sequence[Strides]) -> tuple[int, ...]:
     return tuple(axes)
 
 
+def copy_order(strides: Strides) -> tuple[int, ...]:
+    """Axes from the slowest to the fastest for a copy that keeps the order: a broadcast axis becomes the fastest."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
+
+
 def _slower(a: int, b: int, operands: Sequence[Strides]) -> bool | None:
     """Whether axis `a` is at least as slow as `b`; None where no operand has a stride along both."""
     verdict = None

@@ -18,6 +18,7 @@ from ._lazy import small
 from ._memory import native
 from ._record import constant
 from .fusion.node import FOLD, IOTA, MAP, Node
+from .fusion.order import memory_order
 from .fusion.view import View
 from .runtime.config import settings
 
@@ -251,8 +252,12 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     return None
 
 
-def gather(x: ndarray, indices: list[Any]) -> Any:
-    """`x[indices...]` with one integer array for each leading axis, checked here; NotImplemented for small work."""
+def gather(x: ndarray, indices: list[Any], keep: bool = True) -> Any:
+    """`x[indices...]` with one integer array for each leading axis, checked here; NotImplemented for small work.
+
+    With `keep` the result lies in memory as NumPy's indexing has it: axes of the indices first, those of the
+    elements (or of the indices, where an element has no axes) in their own order; else in C order.
+    """
     handles = [_lazy.operand(i) for i in indices]
     if any(h is None or type(h[0]) is not ndarray or h[0]._dtype.kind not in "iu" for h in handles):
         return NotImplemented
@@ -274,8 +279,13 @@ def gather(x: ndarray, indices: list[Any]) -> Any:
             bad = low if low < -extent else high
             raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {extent}")
         sources.append(_gather_index(pick, lead, len(rest), extent, low < 0))
-    node = _record.gather_node(x, tuple(sources), shape, len(lead), _record.here())
-    return _record.deliver(node, shape, tuple(range(len(shape))), [x, *picks])
+    order = tuple(range(len(shape)))
+    if keep and rest:
+        order = (*order[: len(lead)], *(len(lead) + a for a in memory_order(len(rest), [x._strides[len(picks) :]])))
+    elif keep:
+        order = memory_order(len(lead), [_record.broadcast_strides(p, lead) for p in picks])
+    node = _record.gather_node(x, tuple(sources), shape, len(lead), order, _record.here())
+    return _record.deliver(node, shape, order, [x, *picks])
 
 
 def _gather_index(pick: ndarray, lead: tuple[int, ...], trailing: int, extent: int, wraps: bool) -> Node:
@@ -298,7 +308,7 @@ def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         return NotImplemented
     if axis is None and len(x._shape) != 1 or axis not in (None, 0):
         return NotImplemented
-    return gather(x, [indices])
+    return gather(x, [indices], keep=False)
 
 
 NATIVE.update(

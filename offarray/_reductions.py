@@ -19,6 +19,7 @@ from ._memory import native
 from ._record import cast, constant
 from .codegen.kernel import MONOIDS
 from .fusion.node import MAP, Node
+from .fusion.order import copy_order
 
 DType = numpy.dtype[Any]
 _UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
@@ -102,13 +103,13 @@ def _masked(monoid: str, x: ndarray, where: Any) -> Any:
 
 def astype(x: ndarray, dtype: DType) -> ndarray:
     """A pending copy of `x` as `dtype`."""
-    order = _record.order_of([x], x._shape)
+    order = copy_order(x._strides)
     site = _record.here()
-    node = cast(_record.read(x, x._shape, order), dtype, _record._errstate.armed(), site)
-    shape = tuple(x._shape[a] for a in order)
-    if node.kind != MAP or node.op != "cast":
-        return _record.elementwise("positive", [x], [dtype], dtype, x._shape)
-    return _record.deliver(Node(MAP, "cast", dtype, shape, node.src, None, node.fault, site), x._shape, order, [x])
+    source = _record.read(x, x._shape, order)
+    node = cast(source, dtype, _record._errstate.armed(), site)
+    if node is source or node.kind != MAP:  # somebody else's node gets no second base
+        node = _record.copied(node, tuple(x._shape[a] for a in order))
+    return _record.deliver(node, x._shape, order, [x])
 
 
 def deliver(result: ndarray, out: Any = None) -> Any:

@@ -18,6 +18,7 @@ from ._array import HOST, RealArray, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import address, native
 from .fusion.node import FAILED, READY
+from .fusion.order import copy_order
 
 _ADDRESS = 1 << 44
 
@@ -128,7 +129,7 @@ def copy(x: Any, order: Any = "C") -> Any:
         return NotImplemented
     if order == "C":
         return dense_copy(x)
-    arrangement = _record.order_of([x], x._shape)
+    arrangement = copy_order(x._strides)
     shape = tuple(x._shape[a] for a in arrangement)
     node = _record.copied(_record.read(x, x._shape, arrangement), shape)
     return _record.deliver(node, x._shape, arrangement, [x])
