@@ -37,13 +37,32 @@ class Subclassable(numpy.ndarray):
         return super().view(*args, **kwargs)
 
 
+class Overriding(Subclassable):
+    """The base for classes that define `__array_ufunc__`: `super()` takes handles too."""
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's own, with handles among the operands."""
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs["out"] = tuple(map(plain, out))
+        if type(kwargs.get("where")) is ndarray:
+            kwargs["where"] = plain(kwargs["where"])
+        function = getattr(function, "real", function)
+        answer = super().__array_ufunc__(function, method, *map(plain, inputs), **kwargs)
+        for given, real in zip(out or (), kwargs.get("out", ()), strict=True):
+            if answer is real:
+                return given
+        return wrap(answer) if any(type(v) is ndarray for v in inputs) else answer
+
+
 class ArrayType(ABCMeta):
     """Metaclass of the handle: real NumPy arrays are instances, and subclasses derive from NumPy's class."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         if not any(type(b) is ArrayType for b in bases):
             return super().__new__(mcs, name, bases, namespace, **kwargs)
-        bases = tuple(Subclassable if type(b) is ArrayType else b for b in bases)
+        stand_in = Overriding if "__array_ufunc__" in namespace else Subclassable
+        bases = tuple(stand_in if type(b) is ArrayType else b for b in bases)
         metaclass: type = type
         for b in bases:
             if issubclass(type(b), metaclass):

@@ -56,6 +56,9 @@ def classify(t: type) -> int:
     return kind
 
 
+_PLAIN = SCALARS | {str, bytes, type(None)}
+
+
 class Handles(list[Any]):
     """The handles found in the arguments of one call, and whether a foreign operand was among them."""
 
@@ -76,7 +79,7 @@ def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any
     if kind == FOREIGN:
         seen.foreign = True
         return value
-    if not value or set(map(type, value)) <= SCALARS:
+    if not value or set(map(type, value)) <= _PLAIN:
         return value
     items = [convert(v, seen, door) for v in value]
     if all(map(_same, items, value)):
@@ -88,19 +91,11 @@ def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any
     return t(*items) if hasattr(t, "_fields") else t(items)
 
 
-def shallow(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any:
-    """`convert` for a value in which NumPy itself looks for arrays."""
-    if type(value) is ndarray:
-        seen.append(value)
-        return door(value)
-    return value
-
-
 def _same(a: Any, b: Any) -> bool:
     return a is b
 
 
-def result(value: Any, seen: Handles, held: int = 5) -> Any:
+def result(value: Any, seen: Handles, held: int = 2) -> Any:
     """What NumPy returned as the user sees it: the handle itself for an operand, else a handle or scalar.
 
     `held` is the number of references to a value that nobody else has.
@@ -121,12 +116,43 @@ def result(value: Any, seen: Handles, held: int = 5) -> Any:
             return wrap([value, value][0])
         return wrap_view(value, root, seen)
     if t is tuple:
-        return tuple([result(v, seen, held + 1) for v in value])
+        return tuple([result(v, seen, 4) for v in value])
     if t is list:
-        return [result(v, seen, held + 1) for v in value]
+        return [result(v, seen, 4) for v in value]
     if isinstance(value, tuple) and hasattr(t, "_fields"):
-        return t(*[result(v, seen, held + 1) for v in value])
+        return t(*[result(v, seen, 4) for v in value])
     return value
+
+
+class _Shown:
+    """An operand whose `__array__` gives a handle, as NumPy can take it."""
+
+    def __init__(self, operand: Any) -> None:
+        self._operand = operand
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return plain(self._operand.__array__(*args, **kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operand, name)
+
+
+def _shown(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_shown, value))
+    if hasattr(type(value), "__array__") and not isinstance(value, RealArray | numpy.generic):
+        return _Shown(value)
+    return value
+
+
+def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """`impl(*args, **kwargs)`, also where the `__array__` of an operand gives a handle."""
+    try:
+        return impl(*args, **kwargs)
+    except ValueError as error:
+        if "__array__ method not producing an array" not in str(error):
+            raise
+    return impl(*map(_shown, args), **{k: _shown(v) for k, v in kwargs.items()})
 
 
 def before_write(x: Any) -> None:
@@ -137,7 +163,7 @@ def before_write(x: Any) -> None:
 
 def step(
     name: str, impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-    door: Callable[[Any], Any] = host, me: Any = None, into: Callable[..., Any] = convert,
+    door: Callable[[Any], Any] = host, me: Any = None,
 ) -> Any:  # fmt: skip
     """Run NumPy's `impl` on the memory of the operands."""
     seen = Handles()
@@ -148,13 +174,13 @@ def step(
         if out is not None:
             for x in out if type(out) is tuple else (out,):
                 before_write(x)
-    real = [into(v, seen, door) for v in args]
-    named = {k: into(v, seen, door) for k, v in kwargs.items()}
+    real = [convert(v, seen, door) for v in args]
+    named = {k: convert(v, seen, door) for k, v in kwargs.items()}
     if seen.foreign and me is not None:
         answer = function_protocol(me, args, kwargs)
         if answer is not _NOBODY:
             return answer
-    return result(_given(impl(*real, **named), args, kwargs), seen)
+    return result(_given(numpy_call(impl, real, named), args, kwargs), seen)
 
 
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -235,7 +261,6 @@ def implementation(real: Any) -> Callable[..., Any]:
 
 def public(
     real: Callable[..., Any], name: str = "", door: Callable[[Any], Any] = host, writes: int | None = None,
-    deep: bool = True,
 ) -> Callable[..., Any]:
     """The public function that stands for NumPy's `real`.
 
@@ -247,12 +272,9 @@ def public(
         `plain` where NumPy or a callback may keep the operands.
     writes : int, optional
         Position of the operand that is written.
-    deep : bool, optional
-        Whether to look for handles within lists.
     """
     name = name or real.__name__
     impl = implementation(real)
-    into = convert if deep else shallow
 
     def call(*args: Any, **kwargs: Any) -> Any:
         native = NATIVE.get(name)
@@ -262,7 +284,7 @@ def public(
                 return answer
         if writes is not None and len(args) > writes:
             before_write(args[writes])
-        return step(name, impl, args, kwargs, door, call, into)
+        return step(name, impl, args, kwargs, door, call)
 
     return dressed(call, real)
 

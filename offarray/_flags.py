@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy
 
-from . import _memory
 from ._array import RealArray, fresh, host, ndarray, plain
 from ._dispatch import Handles, before_write, convert, result
 
@@ -206,13 +205,16 @@ class flatiter(metaclass=FlatType):
     def __getitem__(self, key: Any) -> Any:
         host(self._array)
         r = self._real[convert(key, Handles())]
-        return result(r, Handles([self._array]))
+        return result(r, Handles([self._array]), 3)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         before_write(self._array)
         host(self._array)
         seen = Handles()
         self._real[convert(key, seen)] = convert(value, seen)
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("Cannot delete iterator elements")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         host(self._array)
@@ -240,15 +242,25 @@ def setflags(self: ndarray, write: Any = None, align: Any = None, uic: Any = Non
     """Set the flags WRITEABLE, ALIGNED and WRITEBACKIFCOPY; see `numpy.ndarray.setflags`."""
     a = host(self)
     if write and not self._writeable and self._at is not True:
-        owner = self._owner
-        if type(owner) is ndarray and not owner._writeable:
-            raise ValueError("cannot set WRITEABLE flag to True of this array")
         buffer = self._base.node.buffer
-        if not buffer.writeable:
+        if not _may_write(self._owner):
             raise ValueError("cannot set WRITEABLE flag to True of this array")
+        if not buffer.writeable:
+            buffer.array.setflags(write=True)
+            buffer._raw = None
         a = self._np = buffer.view(self._dtype, self._shape, self._offset, self._strides)
     a.setflags(write=write, align=align, uic=uic)
     self._writeable = a.flags.writeable
 
 
-_ = _memory
+def _may_write(owner: Any) -> bool:
+    if owner is None:
+        return True
+    if type(owner) is ndarray:
+        return owner._writeable  # type: ignore[no-any-return]
+    if isinstance(owner, RealArray):
+        return bool(owner.flags.writeable)
+    try:
+        return not memoryview(owner).readonly
+    except TypeError:
+        return False

@@ -59,7 +59,7 @@ def getitem(self: ndarray, key: Any) -> Any:
         return r  # an array that is an element
     if root is None:
         return fresh(r)
-    return result(r, Handles([self]), 4)
+    return result(r, Handles([self]), 3)
 
 
 def _gathered(x: ndarray, key: Any) -> Any:

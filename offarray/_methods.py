@@ -5,6 +5,7 @@ in: the handle's class; out: `_dispatch.step` on NumPy's method of the same name
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 import types
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch
+from . import _bufferslot, _dispatch
 from ._array import RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import Handles, before_write, convert, result, step
 from ._flags import flagsobj, flatiter, setflags
@@ -98,32 +99,24 @@ def byteswap(self: ndarray, inplace: Any = False) -> ndarray:
     return fresh(host(self).byteswap(False))
 
 
-def resize(self: ndarray, *new_shape: Any, **kwargs: Any) -> None:
+def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
     """Change shape and size in place; see `numpy.ndarray.resize`."""
-    refcheck = kwargs.pop("refcheck", True)
-    if kwargs:
-        raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument for this function")
-    shape = new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape
-    if shape is None or shape == ():
-        if new_shape and shape == () or shape is None:
-            if shape is None:
-                return
-    a = host(self)
-    if type(shape) is ndarray:
-        shape = tuple(shape.tolist())
-    shape = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
+    if new_shape in ((), (None,)):
+        operator.index(refcheck)
+        return
+    given = new_shape[0] if len(new_shape) == 1 else new_shape
+    shape = (operator.index(given),) if hasattr(type(given), "__index__") else tuple(map(operator.index, given))
+    operator.index(refcheck)
     if any(n < 0 for n in shape):
         raise ValueError("all elements of the new shape must be non-negative")
+    a = host(self)
     if not (a.flags.c_contiguous or a.flags.f_contiguous):
         raise ValueError("resize only works on single-segment arrays")
-    size = 1
-    for n in shape:
-        size *= n
-    if size != a.size:
-        if not self.flags.owndata:
+    size = math.prod(shape)
+    if size * a.itemsize != a.nbytes:
+        if self._owner is not None:
             raise ValueError("cannot resize this array: it does not own its data")
-        shared = self._at is not True and (self._base.node.buffer.shared or sys.getrefcount(self._base) > 2)
-        if refcheck and (shared or sys.getrefcount(self) > 4 or weakref.getweakrefcount(self)):
+        if refcheck and (_seen_elsewhere(self) or sys.getrefcount(self) > _RESIZE_REFERENCES):
             raise ValueError(
                 "cannot resize an array that references or is referenced\nby another array in this way.\n"
                 "Use the np.resize function or refcheck=False"
@@ -132,9 +125,22 @@ def resize(self: ndarray, *new_shape: Any, **kwargs: Any) -> None:
         new = numpy.zeros(size, a.dtype)
         keep = min(size, a.size)
         new[:keep] = a.ravel("K")[:keep]
-        _become(self, new.reshape(shape) if a.flags.c_contiguous else new.reshape(shape))
-    else:
+        new.shape = shape
+        _become(self, new)
+    elif size == a.size:
         self.shape = shape
+    else:
+        _become(self, numpy.zeros(shape, a.dtype))
+
+
+_RESIZE_REFERENCES = 4  # the caller's variable, the call's arguments, and getrefcount's own
+
+
+def _seen_elsewhere(x: ndarray) -> bool:
+    """Whether another handle or exported array looks at the memory of `x`."""
+    if weakref.getweakrefcount(x):
+        return True
+    return x._at is not True and (x._base.node.buffer.shared or sys.getrefcount(x._base) > 2)
 
 
 def _become(x: ndarray, a: Any) -> None:
@@ -161,7 +167,7 @@ def _part(name: str) -> Any:
             if answer is not NotImplemented:
                 return answer
         r = getattr(host(self), name)
-        return result(r, Handles([self]))
+        return result(r, Handles([self]), 3)
 
     def put(self: ndarray, value: Any) -> None:
         before_write(self)
@@ -319,8 +325,7 @@ def install(cls: Any) -> None:
     cls.__dlpack_device__ = lambda self: host(self).__dlpack_device__()
     cls.__class_getitem__ = classmethod(class_getitem)
     cls.__sizeof__ = lambda self: object.__sizeof__(self) + (self.nbytes if self._owner is None else 0)
-    if sys.version_info >= (3, 12):
-        cls.__buffer__ = lambda self, flags: memoryview(plain(self))
+    _bufferslot.install(cls)
 
 
 def _setstate(self: ndarray, state: Any) -> None:

@@ -34,8 +34,6 @@ KEEPS = frozenset(
     "apply_along_axis apply_over_axes piecewise fromfunction from_dlpack frombuffer as_ctypes as_array nested_iters "
     "fromiter select fromregex run_module_suite".split()
 )
-# Functions that make an array from one object: NumPy looks into lists by itself.
-CREATES = frozenset("array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require".split())
 # Functions that write one operand: its position.
 WRITES = dict.fromkeys(("put", "copyto", "fill_diagonal", "place", "putmask", "put_along_axis"), 0)
 
@@ -100,8 +98,8 @@ def counterpart(value: Any, name: str) -> Any:
     if not isinstance(value, _FUNCTIONS) or name in OWN or not str(value.__module__).startswith("numpy"):
         return value
     return public(
-        value, door=plain if name in KEEPS else host, writes=WRITES.get(name), deep=name not in CREATES
-    )  # fmt: skip
+        value, door=plain if name in KEEPS else host, writes=WRITES.get(name)
+    )
 
 
 class Later:

@@ -143,7 +143,7 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     real = [convert(v, seen) for v in args]
     named = {k: convert(v, seen) for k, v in kwargs.items()}
     target = uf.real if method == "__call__" else getattr(uf.real, method)
-    return result(target(*real, **named), seen)
+    return result(_dispatch.numpy_call(target, real, named), seen)
 
 
 _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
@@ -163,7 +163,7 @@ def overrides(t: type) -> bool:
 
 def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Offer the call to foreign operands (NEP 13)."""
-    operands = list(args if method != "at" else args)
+    operands = list(args)
     if kwargs:
         out = kwargs.get("out")
         if out is not None:
@@ -192,10 +192,14 @@ def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, A
     inputs, extra = args, dict(kwargs)
     if method == "__call__" and len(args) > nin:
         inputs, extra["out"] = args[:nin], tuple(args[nin:])
+        if all(x is None for x in extra["out"]):
+            del extra["out"]
     elif extra.get("out") is not None and type(extra["out"]) is not tuple:
         extra["out"] = (extra["out"],)
     elif "out" in extra and extra["out"] is None:
         del extra["out"]
+    if "sig" in extra:
+        extra["signature"] = extra.pop("sig")
     if method in _POSITIONAL:
         inputs = _normalised(uf, method, args, extra)
     for v in chosen:
@@ -238,6 +242,8 @@ def array_ufunc(self: ndarray, function: Any, method: str, *inputs: Any, **kwarg
     for v in (*inputs, *(out if type(out) is tuple else (out,))):
         if type(v) is not ndarray and overrides(type(v)):
             return NotImplemented
+    if not isinstance(function, ufunc):
+        raise TypeError(f"a ufunc is needed, not {type(function).__name__}")
     own = function if type(function) is ufunc else restore(function)
     if type(out) is tuple and len(out) == 1 and method != "__call__":
         kwargs["out"] = out[0]

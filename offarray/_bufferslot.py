@@ -1,0 +1,52 @@
+"""The buffer protocol of the handle: `memoryview(x)`, `bytes(x)`, `file.write(x)`.
+
+in: offarray/__init__.py; out: an exported array.  From Python 3.12 on a class does this with `__buffer__`; on
+3.11 only C can fill the slot, so the type object's own table is written here through ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+from ._array import plain
+
+_TP_AS_BUFFER = 160  # offset in CPython 3.11's PyTypeObject on 64-bit machines
+_kept: list[Any] = []  # the table refers to the callback
+
+
+class _Procs(ctypes.Structure):
+    _fields_ = (("get", ctypes.c_void_p), ("release", ctypes.c_void_p))
+
+
+def install(cls: Any) -> None:
+    """Give the handle its buffer."""
+    if sys.version_info >= (3, 12):
+        cls.__buffer__ = _buffer
+    elif sys.implementation.name == "cpython" and ctypes.sizeof(ctypes.c_void_p) == 8:
+        _install_slot(cls)
+
+
+def _buffer(self: Any, flags: int) -> memoryview:
+    return memoryview(plain(self))
+
+
+def _install_slot(cls: Any) -> None:
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+    get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+    get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    get_buffer.restype = ctypes.c_int
+
+    def get(x: Any, view: int, flags: int) -> int:
+        try:
+            return get_buffer(plain(x), view, flags)  # type: ignore[no-any-return]
+        except Exception:
+            ctypes.c_void_p.from_address(view + ctypes.sizeof(ctypes.c_void_p)).value = None  # view.obj
+            return -1
+
+    callback = prototype(get)
+    _kept.append(callback)
+    table = ctypes.c_void_p.from_address(id(cls) + _TP_AS_BUFFER).value
+    if table is not None:
+        _Procs.from_address(table).get = ctypes.cast(callback, ctypes.c_void_p).value
