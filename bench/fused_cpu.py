@@ -87,7 +87,9 @@ def run_row(row: Row, peers: list[str], budget: float) -> dict[str, Any]:
     """Measure one row."""
     args = row.setup(numpy.random.default_rng(1))
     plain = bound(row, numpy)
-    expected = plain(*args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # a row that warns is not what it says
+        expected = plain(*args)
     calls: dict[str, measure.Call] = {"numpy": lambda: plain(*args)}
     told: dict[str, Any] = {"name": row.name, "notes": {}, "first_call": {}}
     for name in ["offarray", *(p for p in peers if p != "numpy")]:
@@ -146,9 +148,7 @@ def main() -> None:
     for row in ROWS:
         if options.only not in row.name:
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)  # a row that warns is not what it says
-            found = run_row(row, peers, options.seconds)
+        found = run_row(row, peers, options.seconds)
         told["rows"].append(found)
         cells = [
             f"{measure.duration(found['median'][n])} {found['ratio'][n]:>6.2f}x" if n in found["ratio"] else "-"

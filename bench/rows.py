@@ -96,7 +96,7 @@ ROWS = (
     ),
     Row(
         "Black-Scholes",
-        lambda rng: (rng.uniform(5.0, 30.0, N // 4), rng.uniform(1.0, 100.0, N // 4), rng.uniform(0.25, 10.0, N // 4)),
+        lambda rng: (rng.uniform(10.0, 40.0, N // 4), rng.uniform(10.0, 40.0, N // 4), rng.uniform(0.25, 10.0, N // 4)),
         "def f(s, k, t):\n"
         "    r = 0.25 * np.sqrt(t)\n"
         "    d1 = (np.log(s / k) + 0.06125 * t) / r\n"

@@ -96,12 +96,16 @@ def _told(name: str, wanted: int, found: int) -> str:
 
 
 def _why(events: list[trace.Event]) -> list[str]:
-    """The cuts and fallbacks, by line, each once with its number."""
+    """The kernels, cuts and fallbacks, by line, each once with its number."""
     reasons: dict[str, int] = {}
     for event in events:
-        if event.kind in ("cut", "fallback"):
+        if event.kind == "step":
+            text = f"  kernel at {where(event.site)}"
+        elif event.kind in ("cut", "fallback"):
             text = f"  {event.kind} at {where(event.site)}: {reason(event)}"
-            reasons[text] = reasons.get(text, 0) + 1
+        else:
+            continue
+        reasons[text] = reasons.get(text, 0) + 1
     texts = [f"{text} ({n} times)" if n > 1 else text for text, n in reasons.items()]
     return texts[:_SHOWN] + ([f"  ... and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else [])
 

@@ -38,12 +38,14 @@ def test_cuts_and_fallbacks_are_listed_with_their_lines() -> None:
     site = (spot.__code__, 0, "__main__", {})
     with pytest.raises(ExpectationError) as caught, expect(kernels=1):
         trace.count("kernels", 2)
+        trace.emit("step", site, nbytes=8, values=3)
         trace.emit("cut", site, reason="scan", op="add")
         trace.emit("cut", site, reason="scan", op="add")
         trace.emit("fallback", None, name="interp", reason="no native form")
     line = spot.__code__.co_firstlineno
     assert str(caught.value).splitlines() == [
         "kernels: expected 1, found 2",
+        f"  kernel at test_expect.py:{line}",
         f"  cut at test_expect.py:{line}: add: scan (2 times)",
         "  fallback at an unknown line: interp: no native form",
     ]

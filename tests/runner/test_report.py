@@ -39,6 +39,7 @@ def test_report_names_the_lines(run: Run, tmp_path: Path) -> None:
     totals = told["totals"]
     assert told["script"] == "script.py"
     assert told["seconds"] > 0
+    assert totals["operations"] >= sum(line["operations"] for line in told["lines"]) > 0
     assert totals["kernels"] == sum(line["kernels"] for line in told["lines"]) > 0
     assert totals["cuts"] == sum(sum(line["cuts"].values()) for line in told["lines"])
     assert totals["fallbacks"] == sum(sum(line["fallbacks"].values()) for line in told["lines"])
@@ -168,11 +169,12 @@ def test_events_are_gathered_by_line() -> None:
     events = [
         trace.Event("kernel", None, 0.0, {"key": "k", "nbytes": 80, "seconds": 0.5, "threads": 1}),
         trace.Event("cut", site, 0.0, {"reason": "scan", "op": "add"}),
-        trace.Event("step", site, 0.0, {"operations": 3}),
+        trace.Event("operation", site, 0.0, {"op": "add"}),
+        trace.Event("step", site, 0.0, {"nbytes": 80, "values": 3}),
         trace.Event("kernel", None, 0.0, {"key": "k", "nbytes": 8, "seconds": 0.25, "threads": 1}),
     ]
     unknown, known = _report.lines_of(events, {(spot.__code__, 0): 2.0})
-    assert (known.line, known.kernels, known.nbytes, known.operations) == (spot.__code__.co_firstlineno, 1, 80, 3)
+    assert (known.line, known.kernels, known.nbytes, known.operations) == (spot.__code__.co_firstlineno, 1, 80, 1)
     assert dict(known.cuts) == {"add: scan": 1}
     assert known.seconds == 2.0
     assert (unknown.file, unknown.kernels, unknown.nbytes) == ("", 1, 8)
