@@ -109,15 +109,12 @@ class Base:
     ----------
     node : Node
         The current version.
-    borrows : list
-        Sites of the live read-only borrows; while any lives, writing raises BorrowError.
-    moved : tuple or None
-        Site of the `move` that took the value away; later use raises MovedError.
+    borrows : list or None
+        (weak reference, site) of the read-only borrows; while any lives, writing raises BorrowError.
     """
 
-    __slots__ = ("node", "borrows", "moved", "__weakref__")
+    __slots__ = ("node", "borrows", "__weakref__")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.borrows: list[Any] | None = None
-        self.moved: Any = None

@@ -9,10 +9,19 @@ import sys as _sys
 
 import numpy as _numpy
 
-from . import _indexing, _methods, _namespace, _ufuncs
+from . import _creation, _indexing, _methods, _namespace, _ufuncs, _views
 from ._array import ndarray as ndarray
+from ._expect import expect as expect
 from ._namespace import frompyfunc as frompyfunc
 from ._namespace import vectorize as vectorize
+from ._ownership import borrow as borrow
+from ._ownership import evaluate as evaluate
+from ._ownership import move as move
+from ._ownership import synchronize as synchronize
+from .runtime.config import config as config
+from .runtime.errors import BorrowError as BorrowError
+from .runtime.errors import MovedError as MovedError
+from .runtime.trace import stats as stats
 
 __version__ = _numpy.__version__
 __offarray_version__ = "0.1.0"
@@ -22,5 +31,6 @@ __array_api_version__ = _numpy.__array_api_version__
 _indexing.install(ndarray)
 _methods.install(ndarray)
 _ufuncs.install(ndarray)
+ndarray.evaluate = lambda self: evaluate(self)
 _sys.meta_path.append(_namespace.Finder())
 _namespace.fill(globals(), _numpy, __name__)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _errstate
+from ._site import here
+from ._site import text as line
 from .codegen.compile import compile, host_target
 from .codegen.kernel import text
 from .fusion import tape
@@ -20,6 +22,7 @@ from .fusion.plan import Plan, Step, plan
 from .runtime import trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.config import settings
+from .runtime.errors import MovedError
 from .runtime.program import Launch, Program, execute
 from .runtime.target import Target
 
@@ -64,6 +67,8 @@ def ready(x: Any) -> None:
 
 
 def _again(node: Node) -> BaseException:
+    if node.op == "moved":
+        return MovedError(f"this array was moved at {line(node.arg)}; it is used again at {line(here())}")
     if node.error is None:
         return RuntimeError("the evaluation of this array was interrupted after its inputs had been consumed")
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")

@@ -16,7 +16,7 @@ from ._array import HOST, RealArray, fresh, host, make, ndarray
 from ._memory import foreign, native
 from ._promotion import WEAK, Loop, loop_of, scalar
 from ._record import constant
-from ._scalar import Scalar, settled
+from ._scalar import KINDS, Scalar, lazy, settled
 from .fusion.node import READY, Base, Node
 from .fusion.order import spread
 from .runtime.config import settings
@@ -74,7 +74,7 @@ def operand(value: Any) -> tuple[Any, Any] | None:
     t = type(value)
     if t is ndarray:
         return value, value._dtype
-    if t is Scalar:
+    if t in KINDS:
         return value._handle, value._handle._dtype
     if t in WEAK:
         return value, t
@@ -181,7 +181,7 @@ def scalar_of(x: ndarray) -> Any:
     """The result of shape () as the user sees it: a lazy scalar while it is pending."""
     if is_ready(x) or settings.scalars == "numpy":
         return host(x)[()]
-    return Scalar(x)
+    return lazy(x)
 
 
 def apply(real: numpy.ufunc, *values: Any) -> Any:
@@ -260,7 +260,7 @@ def _scalar_operator(op: Any, real: numpy.ufunc, reflected: bool) -> Any:
             answer = call(real, (other, self) if reflected else (self, other))
             if answer is not NotImplemented:
                 return answer
-        elif self._known is None and not is_ready(self._handle) and (type(other) in WEAK or type(other) is Scalar):
+        elif self._known is None and not is_ready(self._handle) and (type(other) in WEAK or type(other) in KINDS):
             pair = (other, self) if reflected else (self, other)
             answer = power(real, *pair) if real is numpy.power and not reflected else call(real, pair)
             if answer is not NotImplemented:
@@ -278,7 +278,7 @@ def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
 
 def power(real: numpy.ufunc, x: ndarray, exponent: Any) -> Any:
     """Record `x ** exponent` as the operator sees it: 2, 1, 0.5, -1 are operations of their own."""
-    if type(x) is Scalar:
+    if type(x) in KINDS:
         x = x._handle
     special = _special_power(x._dtype.kind, exponent)
     return call(real, (x, exponent)) if special is None else call(special, (x,))

@@ -13,15 +13,15 @@ import numpy
 
 from . import _errstate, _evaluate
 from ._array import HOST, make, ndarray
-from ._site import here, line
+from ._site import here
 from ._site import text as site_text
 from .fusion import tape
-from .fusion.memory import pending_readers, unread
+from .fusion.memory import lasting, pending_readers, unread
 from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
 from .fusion.order import memory_order, spread
 from .fusion.view import View, contiguous
 from .runtime import trace
-from .runtime.errors import BorrowError, MovedError
+from .runtime.errors import BorrowError
 
 DType = numpy.dtype[Any]
 Operand = Any  # ndarray | Node (a constant of shape ())
@@ -37,12 +37,7 @@ QUIET = frozenset(
 
 def current(x: ndarray) -> Node:
     """The current version of the base of `x`; raises what a moved or failed base raises."""
-    base = x._base
-    if base.moved is not None:
-        raise MovedError(
-            f"this array was moved at {site_text(base.moved)}; it is used again at {site_text(here())}"
-        )
-    node: Node = base.node
+    node: Node = x._base.node
     if node.state == FAILED:
         _evaluate.evaluate((node,))
     return node
@@ -177,21 +172,27 @@ def fold_node(source: Node, monoid: str, axes: tuple[int, ...], dtype: DType, si
     return Node(FOLD, monoid, dtype, shape, (source,), (monoid, axes, keep), 0, site)
 
 
-def gather_node(x: ndarray, picks: tuple[Node, ...], shape: Shape, lead: int, site: Any) -> Node:
-    """Elements of `x` at `picks`, proved to lie in bounds, along its leading axes; `lead` axes come from the picks."""
+def gather_node(
+    x: ndarray, picks: tuple[Node, ...], shape: Shape, lead: int, order: tuple[int, ...], site: Any
+) -> Node:
+    """Elements of `x` at `picks`, proved to lie in bounds, along its leading axes; `lead` axes come from the picks.
+
+    The result has the axes of `shape` in `order`.
+    """
     picked = len(picks)
-    rest = x._strides[picked:]
-    spread_picks = tuple(_spread_pick(p, shape) for p in picks)
-    arg = (x._offset, (0,) * lead + tuple(rest), tuple(x._strides[:picked]))
-    return Node(GATHER, "gather", x._dtype, shape, (current(x), *spread_picks), arg, 0, site)
+    strides = (0,) * lead + tuple(x._strides[picked:])
+    dense = tuple(shape[a] for a in order)
+    sources = (current(x), *(_spread_pick(p, dense, order) for p in picks))
+    arg = (x._offset, tuple(strides[a] for a in order), tuple(x._strides[:picked]))
+    return Node(GATHER, "gather", x._dtype, dense, sources, arg, 0, site)
 
 
-def _spread_pick(pick: Node, shape: Shape) -> Node:
-    if pick.shape == shape:
+def _spread_pick(pick: Node, dense: Shape, order: tuple[int, ...]) -> Node:
+    if pick.shape == dense and order == tuple(range(len(order))):
         return pick
     strides = contiguous(pick.shape, pick.dtype.itemsize)
-    strides = tuple(0 if e == 1 else s for s, e in zip(strides, pick.shape, strict=True))
-    return Node(READ, "", pick.dtype, shape, (pick,), View(0, shape, strides))
+    by_axis = tuple(0 if e == 1 else s for s, e in zip(strides, pick.shape, strict=True))
+    return Node(READ, "", pick.dtype, dense, (pick,), View(0, dense, tuple(by_axis[a] for a in order)))
 
 
 # ---------------------------------------------------------------------- writing
@@ -199,13 +200,18 @@ def writable(x: ndarray) -> None:
     """Raise BorrowError if the base of the handle is borrowed, MovedError if it was moved."""
     if x._at is HOST:
         return
-    base = x._base
-    if base.moved is not None:
-        current(x)
-    if base.borrows is not None and base.borrows():
-        raise BorrowError(
-            f"this array is borrowed at {site_text(base.borrows.site)}; it is written at {site_text(here())}"
-        )
+    current(x)
+    site = borrowers(x._base)
+    if site is not None:
+        raise BorrowError(f"this array is borrowed at {site_text(site)}; it is written at {site_text(here())}")
+
+
+def borrowers(base: Base) -> Any:
+    """Site of a living borrow of `base`, or None."""
+    if base.borrows is None:
+        return None
+    base.borrows = [(handle, site) for handle, site in base.borrows if handle() is not None] or None
+    return base.borrows[0][1] if base.borrows else None
 
 
 def before_host_write(x: ndarray) -> None:
@@ -281,7 +287,8 @@ def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
     with _evaluate.lock:
         update = Node(UPDATE, "in place", x._dtype, view.shape, (base.node, value), view, 0, site)
         del value
-        if pending_readers(base, update, tape.taped()):
+        taped = tape.taped()
+        if pending_readers(base, update, taped) or lasting(base, update, taped):
             most = 2 * update.nbytes >= base.node.nbytes
             if most and not (base.node.buffer and base.node.buffer.shared):
                 update.op = "rename"
@@ -299,6 +306,3 @@ def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
                 if update.buffer is not old.buffer and update.buffer is not None:
                     base.node = leaf(update.buffer, old.dtype, old.shape)
                 base.node.facts = None
-
-
-__all__ = ["assign", "before_host_write", "elementwise", "fold", "line", "write"]

@@ -75,6 +75,20 @@ class Scalar:
         return round(value(self), *digits)
 
 
+KINDS: set[type] = {Scalar}
+_types: dict[type, type] = {}
+
+
+def lazy(handle: ndarray) -> Any:
+    """A lazy scalar on a handle of shape (); its type has the name of NumPy's."""
+    named = handle._dtype.type
+    found = _types.get(named)
+    if found is None:
+        found = _types[named] = type(named.__name__, (Scalar,), {"__slots__": (), "__module__": "numpy"})
+        KINDS.add(found)
+    return found(handle)
+
+
 def value(s: Any) -> Any:
     """The NumPy scalar, evaluated first."""
     known = s._known
@@ -85,7 +99,7 @@ def value(s: Any) -> Any:
 
 def settled(x: Any) -> Any:
     """`x`, or the NumPy scalar that a lazy scalar stands for."""
-    return value(x) if type(x) is Scalar else x
+    return value(x) if type(x) in KINDS else x
 
 
 def _delegate(function: Callable[..., Any]) -> Any:
