@@ -22,22 +22,30 @@ pending_bytes = 0
 first_site: Any = None
 
 
-def add(node: Node) -> bool:
-    """Put a node on the tape; true when it is time to flush."""
-    global pending_bytes, first_site
-    if not nodes:
-        first_site = node.site
-        pending_bytes = 0
-    nodes.append(node)
-    if node.kind == FOLD:
-        pending_bytes += node.src[0].nbytes
-    elif node.shape:
-        pending_bytes += node.nbytes
+def due(node: Node) -> bool:
+    """Whether the tape should be flushed before `node` is recorded."""
     count = len(nodes)
     if count < settings.bound and pending_bytes < settings.bound_bytes:
         return False
     hard = count >= HARD * settings.bound or pending_bytes >= HARD * settings.bound_bytes
     return hard or node.site == first_site
+
+
+def add(node: Node) -> None:
+    """Put a node on the tape."""
+    global pending_bytes, first_site
+    if not nodes:
+        first_site = node.site
+        pending_bytes = 0
+    nodes.append(node)
+    pending_bytes += _kept(node)
+
+
+def _kept(node: Node) -> int:
+    """Bytes that the node keeps alive, or will take."""
+    if node.kind == FOLD:
+        return node.src[0].nbytes if node.src else 0
+    return node.nbytes if node.shape else 0
 
 
 def compact() -> None:
@@ -47,8 +55,7 @@ def compact() -> None:
     if nodes:
         for position in idle(nodes):
             del nodes[position]
-    if not nodes:
-        pending_bytes = 0
+    pending_bytes = sum(map(_kept, nodes))
 
 
 def taped() -> set[int]:

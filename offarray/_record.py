@@ -128,11 +128,11 @@ def commit(node: Node, operands: Sequence[Operand] = ()) -> None:
     """Put a recorded node on the tape; evaluate what cannot wait."""
     trace.count("operations")
     trace.emit("operation", node.site, op=node.op)
-    full = tape.add(node)
+    if tape.due(node):
+        _evaluate.flush()
+    tape.add(node)
     if (_faulty(node) and _errstate.immediate()) or any(type(x) is ndarray and is_shared(x) for x in operands):
         _evaluate.evaluate((node,))
-    elif full:
-        _evaluate.flush()
 
 
 def _faulty(node: Node) -> bool:
