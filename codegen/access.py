@@ -7,6 +7,7 @@ from .frame import Frame, repeat
 from .kernel import STRIDED, UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
 
+LINE = 64  # bytes of a cache line
 Access = tuple[str, int]  # ("load", number of the value) or ("store", number of the store)
 
 
@@ -33,6 +34,7 @@ class Memory:
         self.domains, self.vector, self.row = domains, vector, row
         self._words: dict[tuple[int, str], str] = {}
         self._lanes: dict[tuple[str, int], str] = {}
+        self.ahead: tuple[int, int] | None = None  # (axis, distance): fetch what vectors need so much later
 
     def word(self, number: int, type: str = "i64") -> str:
         """A word of the argument row, loaded once at the top of the function."""
@@ -122,12 +124,24 @@ class Memory:
         code.lanes = frame.lanes
         kind = value.arg.strides[self.vector]
         if offsets is None and kind == UNIT:
+            if self.ahead is not None and value.arg.strides[self.ahead[0]] and frame.lanes * SIZES[dtype] >= LINE:
+                self._prefetch(where, self.stride(("load", n), self.ahead[0]), frame.lanes * SIZES[dtype])
             return self._read(frame, dtype, where)
         if kind:
             along = self.lane_offsets(self.stride(("load", n), self.vector), frame.lanes)
             offsets = along if offsets is None else code.op(f"add <{frame.lanes} x i64> {offsets}, {along}")
         assert offsets is not None
         return self._gather(frame, dtype, where, offsets)
+
+    def _prefetch(self, where: str, stride: str, size: int) -> None:
+        """Ask for the cache lines of a vector some rows on."""
+        code = self.code
+        assert self.ahead is not None
+        later = code.op(f"getelementptr i8, ptr {where}, i64 {code.op(f'mul i64 {stride}, {self.ahead[1]}')}")
+        code.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for first in range(0, size, LINE):
+            line = code.op(f"getelementptr i8, ptr {later}, i64 {first}")
+            code.add(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 2, i32 1)")
 
     def is_vector(self, n: int, frame: Frame) -> bool:
         """Whether value `n` fills a register with neighbours here."""

@@ -160,7 +160,7 @@ class Emitter:
         states : dict
             The element of every fold that is under way.
         """
-        faulting: list[int] = []
+        computed: list[int] = []
         states: dict[int, State] = {}
         for step in level.steps:
             if isinstance(step, Loop):
@@ -168,11 +168,15 @@ class Emitter:
                 continue
             for n in step:
                 self.value(frame, n)
-            faulting += [n for n in step if n in self.fault_byte and self.kernel.values[n].op != "fold"]
+            computed += step
+        return states | self.after(level, frame, computed, bail)
+
+    def after(self, level: Level, frame: Frame, computed: list[int], bail: str | None = None) -> dict[int, State]:
+        """Emit what follows the steps of a level: reports of faults, elements of folds, stores."""
+        faulting = [n for n in computed if n in self.fault_byte and self.kernel.values[n].op != "fold"]
         if faulting:
             self.report(frame, faulting, bail)
-        for n in level.takes:
-            states[n] = self.element(frame, n)
+        states = {n: self.element(frame, n) for n in level.takes}
         for k in level.stores:
             operand, _, value, _ = self.kernel.stores[k]
             if operand == SINK:

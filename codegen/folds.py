@@ -17,7 +17,7 @@ from .text import PARTS, SCALARS, Code, Reg, vtype
 
 LANES = 32  # of an ordered fold over the vector axis
 BLOCK = 16  # steps that an ordered fold takes in sequence
-DEPTH = 40  # levels of the counter: more than 2**40 blocks never come
+DEPTH = 32  # levels of the counter: more than 2**32 blocks never come
 LAST = str((1 << 63) - 1)
 
 
@@ -135,14 +135,25 @@ class Slots:
 
 
 class Counter:
-    """Pairwise combination of a stream of states: slot k holds 2**k of them together."""
+    """Pairwise combination of a stream of states: slot k holds 2**k of them together.
+
+    Parameters
+    ----------
+    code : Code
+    kinds : list of (Kind, int)
+        The folds, with the lanes of a slot.  Fewer lanes may be pushed and taken at a time, from `lane` on.
+    """
 
     def __init__(self, code: Code, kinds: list[tuple[Kind, int]]) -> None:
         self.code, self.kinds = code, kinds
         self.slots = [Slots(code, kind, lanes, DEPTH) for kind, lanes in kinds]
 
-    def _types(self) -> list[str]:
-        return [t for kind, lanes in self.kinds for t in kind.types(lanes)]
+    def _types(self, lanes: int) -> list[str]:
+        return [t for kind, _ in self.kinds for t in kind.types(lanes)]
+
+    def _place(self, level: str, size: int, lane: str) -> str:
+        first = self.code.op(f"mul i64 {level}, {size}")
+        return first if lane == "0" else self.code.op(f"add i64 {first}, {lane}")
 
     def _cut(self, flat: State) -> list[State]:
         result, at = [], 0
@@ -152,18 +163,17 @@ class Counter:
             at += size
         return result
 
-    def _merge(self, level: str, states: State) -> State:
+    def _merge(self, level: str, states: State, lanes: int, lane: str) -> State:
         joined: State = []
-        for slot, (kind, lanes), state in zip(self.slots, self.kinds, self._cut(states), strict=True):
-            first = self.code.op(f"mul i64 {level}, {lanes}")
-            joined += join(self.code, kind, lanes, slot.load(first, lanes), state)
+        for slot, (kind, size), state in zip(self.slots, self.kinds, self._cut(states), strict=True):
+            joined += join(self.code, kind, lanes, slot.load(self._place(level, size, lane), lanes), state)
         return joined
 
-    def push(self, count: str, states: State) -> None:
+    def push(self, count: str, states: State, lanes: int = 1, lane: str = "0") -> None:
         """Add the states (of all folds, side by side); `count` came before."""
         code = self.code
         head, again, place = code.label("push"), code.label("again"), code.label("place")
-        types, before = self._types(), code.block
+        types, before = self._types(lanes), code.block
         code.add(f"br label %{head}")
         code.start(head)
         fresh, up = [code.temp() for _ in types], code.temp()
@@ -172,23 +182,23 @@ class Counter:
         bit = code.op(f"and i64 {code.op(f'lshr i64 {count}, {level}')}, 1")
         branch(code, code.op(f"icmp ne i64 {bit}, 0"), again, place)
         code.start(again)
-        joined = self._merge(level, now)
+        joined = self._merge(level, now, lanes, lane)
         begin(code, again + "x")
         for f, t, r in zip(fresh, types, joined, strict=True):
             code.add(f"{f} = bitcast {t} {r} to {t}")
         code.add(f"{up} = add i64 {level}, 1")
         code.add(f"br label %{head}")
         code.start(place)
-        for slot, (_, lanes), state in zip(self.slots, self.kinds, self._cut(now), strict=True):
-            slot.store(code.op(f"mul i64 {level}, {lanes}"), lanes, state)
+        for slot, (_, size), state in zip(self.slots, self.kinds, self._cut(now), strict=True):
+            slot.store(self._place(level, size, lane), lanes, state)
 
-    def total(self, count: str) -> State:
+    def total(self, count: str, lanes: int = 1, lane: str = "0") -> State:
         """Everything pushed, combined; `count` (not 0) states were."""
-        code, types = self.code, self._types()
+        code, types = self.code, self._types(lanes)
         low = code.call("i64", "llvm.cttz.i64", ("i64", count), ("i1", "true"))
         first: State = []
-        for slot, (_, lanes) in zip(self.slots, self.kinds, strict=True):
-            first += slot.load(code.op(f"mul i64 {low}, {lanes}"), lanes)
+        for slot, (_, size) in zip(self.slots, self.kinds, strict=True):
+            first += slot.load(self._place(low, size, lane), lanes)
         head, more, leave = code.label("total"), code.label("more"), code.label("leave")
         rest = self._drop(count)
         before = code.block
@@ -200,7 +210,7 @@ class Counter:
         branch(code, code.op(f"icmp ne i64 {bits}, 0"), more, leave)
         code.start(more)
         level = code.call("i64", "llvm.cttz.i64", ("i64", bits), ("i1", "true"))
-        joined = self._merge(level, now)
+        joined = self._merge(level, now, lanes, lane)
         begin(code, more + "x")
         for f, t, r in zip(fresh, types, joined, strict=True):
             code.add(f"{f} = bitcast {t} {r} to {t}")

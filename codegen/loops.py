@@ -12,6 +12,7 @@ from .access import Access
 from .folds import BLOCK, LANES, Counter, Kind, Slots, across, choose, join, size_of
 from .frame import Frame, State, begin, branch, counted, lesser, name, phi, repeat, whole
 from .kernel import Fold, Load
+from .panels import Panels, suits
 from .reporting import SINK
 from .schedule import Level, Loop
 from .text import PARTS, SIZES
@@ -254,6 +255,7 @@ class Loops:
         others = packing.part([n for n in states if n not in ordered])
         mine = packing.part(ordered)
         counter = Counter(code, [(mine.kinds[n], mine.lanes[n]) for n in ordered])
+        lanes = mine.lanes[ordered[0]]  # all the same: vectors are open around the loop, or none is
         head, push, collapse, done = (code.label(hint) for hint in ("block", "blockpush", "blocktotal", "blockdone"))
         pushed = push + "x"
         before = code.block
@@ -275,14 +277,14 @@ class Loops:
         last = code.block
         branch(code, busy, push, done)
         code.start(push)
-        counter.push(count, mine.flat(now))
+        counter.push(count, mine.flat(now), lanes)
         begin(code, pushed)
         code.add(f"{next_count} = add i64 {count}, 1")
         for f, t, r in zip(fresh, others.types(), others.flat(now), strict=True):
             name(code, f, t, r)
         branch(code, more, head, collapse)
         code.start(collapse)
-        total = counter.total(next_count)
+        total = counter.total(next_count, lanes)
         end_block = code.block
         code.add(f"br label %{done}")
         code.start(done)
@@ -349,7 +351,10 @@ class Carrier(Packing):
         """The loop over the vector axis."""
         shape = self.loops.shape(self.loop)
         if shape.main != shape.tail:
-            self._columns(start, stop, shape)
+            if suits(self.loop):
+                Panels(self, shape).emit(start, stop)
+            else:
+                self._columns(start, stop, shape)
             return states
         folds, kinds = self.loop.folds, self.kinds
         memory: dict[int, Slots] = {}
@@ -359,7 +364,7 @@ class Carrier(Packing):
                 memory[n].store("0", LANES, kinds[n].identity(LANES))
         inside = {n: shape.main for n in folds if n not in memory} | dict.fromkeys(self.loop.scans, 1)
         packing = Packing({n: kinds[n] for n in inside}, inside)
-        base = self._prepare(shape.main)
+        base = self.prepare(shape.main)
 
         def body(index: str, mask: str | None, flat: State, bail: str | None) -> State:
             return packing.flat(self._step(base, index, mask, packing.cut(flat), memory, bail))
@@ -378,7 +383,7 @@ class Carrier(Packing):
             result[n] = state if kinds[n].ordered else join(self.code, kinds[n], 1, states[n], state)
         return result
 
-    def _prepare(self, lanes: int) -> Frame:
+    def prepare(self, lanes: int) -> Frame:
         """A frame in which the scalars that vectors meet are repeated in every lane already."""
         emitter, base = self.emitter, self.frame.enter(self.loop.axis, "0")
         base.lanes = lanes
@@ -418,7 +423,7 @@ class Carrier(Packing):
                 result[n] = state
         return result
 
-    def _mask(self, index: str, stop: str, lanes: int) -> str:
+    def mask(self, index: str, stop: str, lanes: int) -> str:
         """Which lanes lie below `stop`."""
         code = self.code
         left = lesser(code, code.op(f"sub i64 {stop}, {index}"), str(lanes))
@@ -431,7 +436,7 @@ class Carrier(Packing):
         body: Callable[[str, str | None, State, str | None], State],
     ) -> State:  # fmt: skip
         def step(index: str, flat: State) -> State:
-            return body(index, self._mask(index, stop, lanes), flat, None)
+            return body(index, self.mask(index, stop, lanes), flat, None)
 
         return counted(self.code, start, stop, lanes, types, state, step)
 
@@ -441,7 +446,7 @@ class Carrier(Packing):
 
         def step(base: Frame, masked: bool) -> Callable[[str, State], State]:
             def body(index: str, _: State) -> State:
-                mask = self._mask(index, stop, base.lanes) if masked else None
+                mask = self.mask(index, stop, base.lanes) if masked else None
                 self._step(base, index, mask, {}, {}, None)
                 return []
 
@@ -449,8 +454,8 @@ class Carrier(Packing):
 
         size = code.op(f"and i64 {code.op(f'sub i64 {stop}, {start}')}, {-shape.main}")
         middle = code.op(f"add i64 {start}, {size}")
-        counted(code, start, middle, shape.main, [], [], step(self._prepare(shape.main), False))
-        counted(code, middle, stop, shape.tail, [], [], step(self._prepare(shape.tail), True))
+        counted(code, start, middle, shape.main, [], [], step(self.prepare(shape.main), False))
+        counted(code, middle, stop, shape.tail, [], [], step(self.prepare(shape.tail), True))
 
     def _fast_and_slow(
         self, start: str, stop: str, lanes: int, types: list[str], state: State,
@@ -490,7 +495,7 @@ class Carrier(Packing):
         code.start(slow)
         ways = [(rest, middle)] + ([([index, *inside], bailed)] if bailed else [])
         index, *inside = [phi(code, t, *((way[k], b) for way, b in ways)) for k, t in enumerate(("i64", *types))]
-        result = body(index, self._mask(index, stop, lanes), inside, None)
+        result = body(index, self.mask(index, stop, lanes), inside, None)
         step(index, result, from_slow, slow_end)
         if faulty:
             branch(code, code.op(f"icmp sle i64 {from_slow[0]}, {limit}"), fast, middle)

@@ -29,7 +29,9 @@ def can_rerun(kernel: Kernel) -> bool:
 
 def checked(kernel: Kernel) -> set[int]:
     """The faulting values that must be looked at: the others' faults show in a later one among them."""
-    values, found, shown = kernel.values, set(), set()
+    values = kernel.values
+    found: set[int] = set()
+    shown: set[int] = set()
     for n in range(len(values) - 1, -1, -1):
         value = values[n]
         plain = value.dtype in ("f4", "f8") and not value.fault & UNDER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -152,6 +153,6 @@ class Builder:
 def ranges(units: int, rng: numpy.random.Generator) -> list[tuple[int, int]]:
     """A random split of the units, in random order."""
     ends = sorted({0, units, *(int(k) for k in rng.integers(0, units + 1, 4))})
-    pairs = list(zip(ends[:-1], ends[1:], strict=True))
+    pairs = list(itertools.pairwise(ends))
     order = rng.permutation(len(pairs))
     return [pairs[k] for k in order] or [(0, 0)]
