@@ -287,7 +287,8 @@ def lower(step: Step, plan: Plan, choose: Choose) -> Lowered:
     """
     builder = Builder(step.shape, plan, {id(node) for node in step.outputs if node.kind != UPDATE})
     at = identity(step.shape)
-    numbers = [builder.value(node.src[1] if node.kind == UPDATE else node, at) for node in step.outputs]
+    wanted = [node.src[1] if node.kind == UPDATE else node for node in step.outputs]
+    numbers = [builder.value(node, at if node.shape or not at else ()) for node in wanted]
     reads: dict[int, list[Place]] = {}
     for where in builder.places.values():
         reads.setdefault(id(where.buffer), []).append(where)

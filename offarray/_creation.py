@@ -18,7 +18,7 @@ from ._lazy import small
 from ._memory import native
 from ._record import constant
 from .fusion.node import FOLD, IOTA, MAP, Node
-from .fusion.order import memory_order
+from .fusion.order import copy_order, memory_order
 from .fusion.view import View
 from .runtime.config import settings
 
@@ -281,7 +281,7 @@ def gather(x: ndarray, indices: list[Any], keep: bool = True) -> Any:
         sources.append(_gather_index(pick, lead, len(rest), extent, low < 0))
     order = tuple(range(len(shape)))
     if keep and rest:
-        order = (*order[: len(lead)], *(len(lead) + a for a in memory_order(len(rest), [x._strides[len(picks) :]])))
+        order = (*order[: len(lead)], *(len(lead) + a for a in copy_order(x._strides[len(picks) :])))
     elif keep:
         order = memory_order(len(lead), [_record.broadcast_strides(p, lead) for p in picks])
     node = _record.gather_node(x, tuple(sources), shape, len(lead), order, _record.here())

@@ -30,12 +30,13 @@ class Borrow:
 class Pair:
     """The same array on both sides."""
 
-    __slots__ = ("n", "o", "moved", "borrows")
+    __slots__ = ("n", "o", "moved", "borrows", "name")
 
     def __init__(self, n: numpy.ndarray, o: Any, borrows: tuple[Borrow, ...] = ()) -> None:
         self.n = n
         self.o = o
         self.moved = False
+        self.name = "?"
         self.borrows = borrows
 
 
@@ -63,8 +64,9 @@ class Machine:
         self.choose = choose
         self.counts: Counter[tuple[str, str]] = Counter() if counts is None else counts
         self.pairs: list[Pair] = []
-        self.exports: list[tuple[Pair, numpy.ndarray, numpy.ndarray]] = []
+        self.exports: list[tuple[numpy.ndarray, numpy.ndarray]] = []
         self.log: list[str] = []
+        self.made = 0
 
     # -- choices -------------------------------------------------------------------------------------------------------
 
@@ -98,7 +100,7 @@ class Machine:
 
     def exported(self, p: Pair) -> bool:
         """Whether an array that `numpy.asarray` gave of the memory of `p` is alive."""
-        return any(root(n) == root(p.n) for _, n, _ in self.exports)
+        return any(root(n) == root(p.n) for n, _ in self.exports)
 
     def state(self, p: Pair) -> str:
         """Which of STATES the pair is in."""
@@ -114,6 +116,8 @@ class Machine:
         from offarray.fusion.node import PENDING
 
         node = node_of(p.o)
+        if node.buffer is not None and node.buffer.foreign:
+            return "shared"
         if node.state == PENDING:
             return prefix + "pending"
         return prefix + ("read" if node.serial in self._read() else "ready")
@@ -140,8 +144,7 @@ class Machine:
         states = [self.state(q) for q in step.operands]
         for k, state in enumerate(states[:2]):
             self.counts[name + " source" * k, state] += 1
-        places = [self.pairs.index(q) for q in step.operands]
-        self.log.append(f"{name}{places} {'/'.join(states)} {note}".strip())
+        self.log.append(f"{name} {' '.join(q.name for q in step.operands)} ({', '.join(states)}) {note}".strip())
         refusal = self._refusal(step, states)
         got = attempt(step, MODULE, [q.o for q in step.operands])
         if refusal:
@@ -155,14 +158,14 @@ class Machine:
         """The exceptions of which the module must raise one, where NumPy would raise none."""
         if SELF:
             return ()
+        if "moved" not in states and not (step.writes and states[0] == "borrowed"):
+            return ()
+        aside = [step.operands[0].n.copy(), *(q.n for q in step.operands[1:])]
+        other = attempt(step, numpy, aside)
+        kinds = (other.kind,) if isinstance(other, twice.Raised) else ()  # whichever mistake is found first
         if "moved" in states:
-            return (MODULE.MovedError,)
-        if step.writes and states[0] == "borrowed":
-            aside = [step.operands[0].n.copy(), *(q.n for q in step.operands[1:])]
-            other = attempt(step, numpy, aside)
-            kinds = (other.kind,) if isinstance(other, twice.Raised) else ()
-            return (MODULE.BorrowError, *kinds, *(() if step.operands[0].n.flags.writeable else (ValueError,)))
-        return ()
+            return (MODULE.MovedError, *kinds)
+        return (MODULE.BorrowError, *kinds, *(() if step.operands[0].n.flags.writeable else (ValueError,)))
 
     def _keep(self, name: str, step: Step, got: Any, want: Any) -> None:
         """Compare the outcomes, arrays by their form alone, and keep a resulting array as a pair."""
@@ -177,29 +180,33 @@ class Machine:
         assert not problem, problem
 
     def add(self, pair: Pair) -> None:
-        """Keep a pair; the oldest-looking ones go when there are too many."""
+        """Keep a pair; others go when there are too many."""
+        pair.name = f"a{self.made}"
+        self.made += 1
+        self.log.append(f"  {pair.name}: {pair.n.dtype} {pair.n.shape}")
         self.pairs.append(pair)
         while len(self.pairs) > self.LIMIT:
             self.drop(self.pick(self.pairs[:-1]))
 
     def drop(self, pair: Pair) -> None:
         """Forget a pair (its exports live on)."""
-        self.log.append(f"drop [{self.pairs.index(pair)}]")
+        self.log.append(f"drop {pair.name}")
         self.pairs.remove(pair)
 
     # -- comparing -----------------------------------------------------------------------------------------------------
 
     def compare(self, p: Pair) -> None:
         """The value of one pair, evaluated now."""
+        self.log.append(f"compare {p.name}")
         if not p.moved:
-            problem = twice.differ(twice.seen(p.o), twice.seen(p.n), where=f"pair {self.pairs.index(p)}")
+            problem = twice.differ(twice.seen(p.o), twice.seen(p.n), where=p.name)
             assert not problem, problem
 
     def compare_all(self) -> None:
         """Every pair and every exported array."""
         for p in list(self.pairs):
             self.compare(p)
-        for _, n, o in self.exports:
+        for n, o in self.exports:
             assert twice.equal(o, n), f"exported array: {o} instead of {n}"
 
 

@@ -383,14 +383,14 @@ def error(m: Machine, p: Pair) -> Step | None:
             return np.add(x, 1j, out=np.zeros(x.shape, "i4"))
         return np.sum(x, axis=x.ndim)
 
-    return Step(apply, [p])
+    return Step(apply, [p], kind == 0)
 
 
 @operation
 def export(m: Machine, p: Pair) -> Step | None:
     if p.moved:
         return Step(lambda np, x: numpy.asarray(x).shape, [p])
-    m.exports.append((p, p.n.view(), numpy.asarray(p.o)))
+    m.exports.append((p.n.view(), numpy.asarray(p.o)))
     if len(m.exports) > 3:
         m.exports.pop(0)
     return Step(lambda np, x: None, [p])
@@ -399,10 +399,10 @@ def export(m: Machine, p: Pair) -> Step | None:
 @operation
 def export_write(m: Machine, p: Pair) -> Step | None:
     """A write through an exported array, which the arrays must see."""
-    mine = [e for e in m.exports if numpy.shares_memory(e[1], p.n) and e[1].flags.writeable]
+    mine = [e for e in m.exports if numpy.shares_memory(e[0], p.n) and e[0].flags.writeable]
     if not mine or p.moved:
         return None
-    _, n, o = m.pick(mine)
+    n, o = m.pick(mine)
     value = m.choose(6)
     for side in (n, o):
         side[(slice(None, None, 2),) * (side.ndim > 0) or ...] = value
@@ -411,7 +411,7 @@ def export_write(m: Machine, p: Pair) -> Step | None:
 
 @operation
 def export_end(m: Machine, p: Pair) -> Step | None:
-    mine = [k for k, e in enumerate(m.exports) if numpy.may_share_memory(e[1], p.n)]
+    mine = [k for k, e in enumerate(m.exports) if numpy.may_share_memory(e[0], p.n)]
     if not mine:
         return None
     step = Step(lambda np, x: None, [] if p.moved else [p])
@@ -429,7 +429,7 @@ def borrow(m: Machine, p: Pair) -> Step | None:
     n = p.n.view()
     n.flags.writeable = False
     m.counts["borrow", m.state(p)] += 1
-    m.log.append(f"borrow [{m.pairs.index(p)}]")
+    m.log.append(f"borrow {p.name}")
     m.add(Pair(n, MODULE.borrow(p.o), (*p.borrows, Borrow())))
     return None
 
@@ -442,7 +442,7 @@ def move(m: Machine, p: Pair) -> Step | None:
         return Step(lambda np, x: np.move(x), [p])
     state, alone = m.state(p), len(m.family(p)) == 1
     m.counts["move", state] += 1
-    m.log.append(f"move [{m.pairs.index(p)}] {state}")
+    m.log.append(f"move {p.name} ({state})")
     try:
         o = MODULE.move(p.o)
     except MODULE.BorrowError:

@@ -85,6 +85,22 @@ def fill_and_copyto(np: Any) -> Any:
     return x, y, z
 
 
+@program
+def live_value_of_the_very_elements(np: Any) -> Any:
+    results = []
+    for start in (10, N - 500):
+        x = line(np) + 1
+        v = x[start:]
+        w = np.maximum(v, 20) + v
+        v -= w
+        u = v * 2
+        v[...] = u
+        t = v + 1
+        np.multiply(t, v, out=v)
+        results.append((x, w, u, t))
+    return results
+
+
 # -- overlap -----------------------------------------------------------------------------------------------------------
 
 

@@ -64,7 +64,7 @@ def drive(seed: int, steps: int, counts: Counter[tuple[str, str]]) -> None:
             if len(m.pairs) < 3 or rng.random() < 0.08:
                 create(m)
             elif rng.random() < 0.08:
-                m.compare(rng.choice(m.pairs))
+                m.compare(rng.choice(m.pairs))  # no variable: it would keep a dropped pair alive
             else:
                 apply(m, *guided(m, rng))
         m.compare_all()
