@@ -260,6 +260,24 @@ def referred(nodes: list[Node]) -> list[int]:
     return found
 
 
+def retained(nodes: list[Node]) -> int:
+    """Bytes that only pending work keeps alive, or that its results will take."""
+    total = sum(nodes[position].nbytes for position in referred(nodes))
+    edges: dict[int, int] = {}
+    leaves: list[Node] = []
+    for node in nodes:
+        for source in node.src:
+            if source.state == READY:
+                if id(source) not in edges:
+                    leaves.append(source)
+                edges[id(source)] = edges.get(id(source), 0) + 1
+    node = source = None  # type: ignore[assignment]
+    for found, leaf in zip(_counts(leaves), leaves, strict=True):
+        if found - _BASE <= edges[id(leaf)] and leaf.buffer is not None:
+            total += leaf.buffer.nbytes
+    return total
+
+
 def _listed() -> int:
     nodes = [Node(LEAF, "", numpy.dtype("b1"), ())]
     for position in range(len(nodes) - 1, -1, -1):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..runtime.config import settings
-from .memory import idle, referred
+from .memory import idle, referred, retained
 from .node import FOLD, PENDING, Node
 
 HARD = 4  # times the soft bound
@@ -24,11 +24,18 @@ first_site: Any = None
 
 def due(node: Node) -> bool:
     """Whether the tape should be flushed before `node` is recorded."""
+    global pending_bytes
     count = len(nodes)
     if count < settings.bound and pending_bytes < settings.bound_bytes:
         return False
-    hard = count >= HARD * settings.bound or pending_bytes >= HARD * settings.bound_bytes
-    return hard or node.site == first_site
+    if pending_bytes >= settings.bound_bytes:
+        pending_bytes = retained(nodes)  # what is recorded takes memory only where somebody holds it
+    if count >= HARD * settings.bound or pending_bytes >= HARD * settings.bound_bytes:
+        return True
+    if count < settings.bound and pending_bytes < settings.bound_bytes:
+        return False
+    # a single call may record many nodes at one site: the boundary is where the tape comes back to its first
+    return node.site == first_site and (count == 1 or nodes[-1].site != first_site)
 
 
 def add(node: Node) -> None:
@@ -55,7 +62,7 @@ def compact() -> None:
     if nodes:
         for position in idle(nodes):
             del nodes[position]
-    pending_bytes = sum(map(_kept, nodes))
+    pending_bytes = retained(nodes)
 
 
 def taped() -> set[int]:
