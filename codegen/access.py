@@ -161,6 +161,19 @@ class Memory:
             offsets = self.lane_offsets(self.stride(("store", k), self.vector), frame.lanes)
             self._scatter(frame, dtype, where, offsets, value)
 
+    def reload(self, frame: Frame, k: int) -> Reg:
+        """What was last stored to the place of store `k`."""
+        code, store = self.code, self.kernel.stores[k]
+        dtype = self.kernel.operands[store.operand].dtype
+        where = self.pointer(frame, ("store", k))
+        code.lanes = frame.lanes
+        if frame.lanes == 1:
+            return code.read(dtype, where, 1)
+        if store.strides[self.vector] == UNIT:
+            return self._read(frame, dtype, where)
+        offsets = self.lane_offsets(self.stride(("store", k), self.vector), frame.lanes)
+        return self._gather(frame, dtype, where, offsets)
+
     def _double(self, frame: Frame) -> str:
         """The mask with every lane twice: of interleaved complex parts."""
         n = frame.lanes

@@ -140,7 +140,7 @@ class _Report:
         """Report the faults of units `low` to `high`, or of the launch."""
         with _lock:
             if self.functions is None:
-                self.plan = schedule(self.kernel)
+                self.plan = schedule(self.kernel, park=False)
                 self.functions = _functions(self.kernel, self.plan, self.target, self.key, exact=True, writes=False)
         plan, (body, finish) = self.plan, self.functions
         assert plan is not None

@@ -166,14 +166,28 @@ class Emitter:
             if isinstance(step, Loop):
                 states |= self.loops.loop(step, frame)
                 continue
-            for n in step:
-                self.value(frame, n)
+            self.values(level, frame, step)
             computed += step
         return states | self.after(level, frame, computed, bail)
 
+    def values(self, level: Level, frame: Frame, numbers: tuple[int, ...]) -> None:
+        """Compute values of a level, or take them from where an earlier loop has parked them."""
+        parks, fetches = dict(level.parks), dict(level.fetches)
+        for n in numbers:
+            if n in fetches:
+                frame.regs[n] = self.memory.reload(frame, fetches[n])
+                continue
+            self.value(frame, n)
+            if n in parks:
+                self.memory.store(frame, parks[n], self.operand(frame, n, frame.lanes > 1))
+
     def after(self, level: Level, frame: Frame, computed: list[int], bail: str | None = None) -> dict[int, State]:
         """Emit what follows the steps of a level: reports of faults, elements of folds, stores."""
-        faulting = [n for n in computed if n in self.fault_byte and self.kernel.values[n].op != "fold"]
+        parked = dict(level.fetches)
+        faulting = [
+            n for n in computed
+            if n in self.fault_byte and self.kernel.values[n].op != "fold" and n not in parked
+        ]  # fmt: skip
         if faulting:
             self.report(frame, faulting, bail)
         states = {n: self.element(frame, n) for n in level.takes}
@@ -194,13 +208,15 @@ class Emitter:
         x = parts(lift(code, kind, self.kernel.values[source].dtype, self.operand(frame, source, vector)))
         if not kind.position:
             return x
-        place = "0"
-        for axis in v.arg.axes:
+        place = frame.index[v.arg.axes[0]]
+        for axis in v.arg.axes[1:]:
             place = code.op(f"add i64 {code.op(f'mul i64 {place}, {self.extent(axis)}')}, {frame.index[axis]}")
         if not vector:
             return [*x, place]
         if self.plan.vector not in v.arg.axes:
             return [*x, repeat(code, "i64", frame.lanes, place)]
+        if self.plan.vector == v.arg.axes[-1]:
+            return [*x, positions(code, frame.lanes, place)]
         step = "1"
         for axis in v.arg.axes[v.arg.axes.index(self.plan.vector) + 1 :]:
             step = code.op(f"mul i64 {step}, {self.extent(axis)}")

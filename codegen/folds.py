@@ -82,6 +82,19 @@ def join(code: Code, kind: Kind, lanes: int, a: State, b: State) -> State:
     return result
 
 
+def better(code: Code, kind: Kind, lanes: int, a: State, b: State) -> State:
+    """The better of two (value, position) states, of which the second has the greater position: NaN, then the best."""
+    t, boolean = kind.types(lanes)[0], vtype("b1", lanes)
+    less = kind.monoid == "argmax"
+    if kind.dtype[0] == "f":
+        first = code.op(f"fcmp {'ult' if less else 'ugt'} {t} {a[0]}, {b[0]}")
+        second = code.op(f"and {boolean} {first}, {code.op(f'fcmp ord {t} {a[0]}, {a[0]}')}")
+    else:
+        sign = "u" if kind.dtype[0] == "u" else "s"
+        second = code.op(f"icmp {sign}{'lt' if less else 'gt'} {t} {a[0]}, {b[0]}")
+    return choose(code, lanes, second, kind.types(lanes), b, a)
+
+
 def choose(code: Code, lanes: int, mask: str, types: Sequence[str], a: State, b: State) -> State:
     """a where the mask holds, else b."""
     boolean = vtype("b1", lanes)

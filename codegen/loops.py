@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from .access import Access
-from .folds import BLOCK, LANES, Counter, Kind, Slots, across, choose, join, size_of
+from .folds import BLOCK, LANES, Counter, Kind, Slots, across, better, choose, join, positions, size_of
 from .frame import Frame, State, begin, branch, counted, lesser, name, phi, repeat, whole
 from .kernel import Fold, Load
 from .panels import Panels, suits
 from .reporting import SINK
-from .schedule import Level, Loop
+from .schedule import CHEAP, Loop, levels, values_in
 from .text import PARTS, SIZES
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 States = dict[int, State]
 Run = Callable[[str, str, States], States]
 
-# Operations that a processor does in a few cycles: loops of nothing else are unrolled by wider vectors.
-CHEAP = frozenset(
-    "load iota arg cast select add subtract multiply negative positive absolute fabs minimum maximum fmin fmax equal"
-    " not_equal less less_equal greater greater_equal logical_and logical_or logical_not logical_xor bitwise_and"
-    " bitwise_or bitwise_xor invert conjugate real imag isnan isfinite isinf sqrt divide square sign signbit".split()
-)
+# Loops of nothing but cheap operations are unrolled by wider vectors.
 FEW = 12  # so many operations are a small loop body
 MANY = 160  # beyond this a loop is written once, masked, instead of twice
 
@@ -58,30 +53,16 @@ class Loops:
         self.width = max(8, 64 // largest)
 
     # ------------------------------------------------------------------ shape
-    def values(self, loop: Loop) -> list[int]:
-        """Values that are computed within a loop."""
-        found: list[int] = []
-        levels = [loop.body]
-        while levels:
-            for step in levels.pop().steps:
-                if isinstance(step, Loop):
-                    levels.append(step.body)
-                else:
-                    found += step
-        return found
-
     def accesses(self, loop: Loop) -> list[Access]:
         """Loads and stores within a loop."""
         found = self._accesses.get(id(loop))
         if found is None:
             kernel = self.emitter.kernel
-            found = [("load", n) for n in self.values(loop) if isinstance(kernel.values[n].arg, Load)]
-            levels: list[Level] = [loop.body]
-            while levels:
-                level = levels.pop()
-                levels += [step.body for step in level.steps if isinstance(step, Loop)]
+            found = [("load", n) for n in values_in(loop) if isinstance(kernel.values[n].arg, Load)]
+            for level in levels(loop):
+                used = [*level.stores, *(k for _, k in (*level.parks, *level.fetches))]
                 if self.emitter.writes:
-                    found += [("store", k) for k in level.stores if kernel.stores[k].operand != SINK]
+                    found += [("store", k) for k in used if kernel.stores[k].operand != SINK]
             self._accesses[id(loop)] = found
         return found
 
@@ -93,8 +74,9 @@ class Loops:
         return found
 
     def _shape(self, loop: Loop) -> Shape:
-        values, width = self.values(loop), self.width
-        ops = [self.emitter.kernel.values[n].op for n in values]
+        width = self.width
+        fetched = {n for level in levels(loop) for n, _ in level.fetches}
+        ops = [self.emitter.kernel.values[n].op for n in values_in(loop) if n not in fetched]
         cheap = len(ops) <= FEW and CHEAP.issuperset(ops)
         nested = any(isinstance(step, Loop) for step in loop.body.steps)
         if loop.scans:
@@ -331,6 +313,11 @@ class Carrier(Packing):
         self.loops, self.loop, self.frame = loops, loop, frame
         self.code, self.emitter = loops.code, loops.emitter
 
+    def is_quick(self, n: int) -> bool:
+        """Whether elements come to fold `n` in the order of their positions, each a plain number."""
+        fold, kind = self.emitter.kernel.values[n].arg, self.kinds[n]
+        return kind.position and isinstance(fold, Fold) and len(fold.axes) == 1 and kind.dtype[0] in "iuf"
+
     # ------------------------------------------------------------------ any other axis
     def scalar(self, start: str, stop: str, states: States) -> States:
         """The loop over an axis whose indices are visited one by one."""
@@ -341,9 +328,17 @@ class Carrier(Packing):
             inner = self.frame.enter(loop.axis, index)
             inner.carry.update({n: now[n] for n in loop.scans})
             elements = self.emitter.level(loop.body, inner)
-            result = {n: join(self.code, self.kinds[n], self.lanes[n], now[n], elements[n]) for n in loop.folds}
-            return self.flat(result | {n: inner.carry[n] for n in loop.scans})
+            result = {n: inner.carry[n] for n in loop.scans}
+            for n in loop.folds:
+                combine = better if self.is_quick(n) else join
+                result[n] = combine(self.code, self.kinds[n], self.lanes[n], now[n], elements[n])
+            return self.flat(result)
 
+        for n in loop.folds:
+            if self.is_quick(n):
+                lanes = self.lanes[n]
+                first = start if lanes == 1 else repeat(self.code, "i64", lanes, start)
+                states = states | {n: [*states[n][:-1], first]}
         return self.cut(counted(self.code, start, stop, 1, self.types(), self.flat(states), body))
 
     # ------------------------------------------------------------------ the vector axis
@@ -369,7 +364,11 @@ class Carrier(Packing):
         def body(index: str, mask: str | None, flat: State, bail: str | None) -> State:
             return packing.flat(self._step(base, index, mask, packing.cut(flat), memory, bail))
 
-        flat = packing.flat({n: states[n] if n in self.loop.scans else kinds[n].identity(k) for n, k in inside.items()})
+        begin_with = {n: states[n] if n in self.loop.scans else kinds[n].identity(k) for n, k in inside.items()}
+        for n in folds:
+            if self.is_quick(n):
+                begin_with[n][-1] = positions(self.code, shape.main, start)
+        flat = packing.flat(begin_with)
         if shape.once:
             flat = self._masked(start, stop, shape.main, packing.types(), flat, body)
         else:
@@ -389,7 +388,7 @@ class Carrier(Packing):
         base.lanes = lanes
         values, domains, vector = emitter.kernel.values, emitter.domains, self.loops.vector
         used = {
-            s for n in self.loops.values(self.loop) if domains[n] >> vector & 1 and values[n].op != "load"
+            s for n in values_in(self.loop) if domains[n] >> vector & 1 and values[n].op != "load"
             for s in values[n].src
         }  # fmt: skip
         used |= {emitter.kernel.stores[k].value for k in self.loop.body.stores}
@@ -414,7 +413,7 @@ class Carrier(Packing):
             kind, element, lanes = self.kinds[n], elements[n], base.lanes
             lane = code.op(f"and i64 {index}, {LANES - 1}") if n in memory else ""
             old = memory[n].load(lane, lanes) if n in memory else now[n]
-            state = join(code, kind, lanes, old, element)
+            state = (better if self.is_quick(n) else join)(code, kind, lanes, old, element)
             if mask is not None:
                 state = choose(code, lanes, mask, kind.types(lanes), state, old)
             if n in memory:

@@ -57,12 +57,12 @@ class Panels:
                     self._rows(first, end, step, k)
             last = max(k for k, step in enumerate(self.loop.body.steps) if isinstance(step, Loop))
             if self.loop.body.stores or last + 1 < len(self.loop.body.steps):
-                self._columns(first, end, lambda frame, lane: self._finish(frame, lane))
+                self._columns(first, end, lambda frame, lane: self._finish(frame, lane), wide=False)
             return []
 
         counted(self.code, start, stop, PANEL, [], [], panel)
 
-    def _columns(self, start: str, stop: str, body: Callable[[Frame, str], None]) -> None:
+    def _columns(self, start: str, stop: str, body: Callable[[Frame, str], None], wide: bool = True) -> None:
         """All vectors of a panel."""
         code, shape, axis = self.code, self.shape, self.loop.axis
 
@@ -75,6 +75,9 @@ class Panels:
 
             return vector
 
+        if not wide:
+            counted(code, start, stop, shape.tail, [], [], step(self.bases[1]))
+            return
         # Wide vectors, unless only a narrow one is left; both masked, for a third body would be built in vain.
         rest = code.op(f"and i64 {code.op(f'sub i64 {stop}, {start}')}, {shape.main - 1}")
         narrow = code.op(f"icmp sle i64 {rest}, {shape.tail}")
@@ -89,8 +92,7 @@ class Panels:
             if isinstance(step, Loop):
                 self._fetch(frame, lane, step)
             else:
-                for n in step:
-                    self.emitter.value(frame, n)
+                self.emitter.values(self.loop.body, frame, step)
                 done += step
         return done
 

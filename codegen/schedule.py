@@ -14,6 +14,13 @@ from typing import NamedTuple
 
 from .kernel import ABSENT, UNIT, Fold, Kernel, Load
 
+# Operations that a processor does in a few cycles.
+CHEAP = frozenset(
+    "load iota arg cast select add subtract multiply negative positive absolute fabs minimum maximum fmin fmax equal"
+    " not_equal less less_equal greater greater_equal logical_and logical_or logical_not logical_xor bitwise_and"
+    " bitwise_or bitwise_xor invert conjugate real imag isnan isfinite isinf sqrt divide square sign signbit".split()
+)
+
 GRAIN = 1 << 15  # elements in a unit of work, about
 COLUMNS = 512  # a unit's range of the vector axis is a multiple of this
 
@@ -41,6 +48,8 @@ class Level(NamedTuple):
     steps: tuple[tuple[int, ...] | Loop, ...]  # values, or a loop
     takes: tuple[int, ...]  # folds that take their source's value here
     stores: tuple[int, ...]
+    parks: tuple[tuple[int, int], ...] = ()  # (value, store): values that wait for a later loop in the store's place
+    fetches: tuple[tuple[int, int], ...] = ()  # (value, store): values that do not have to be computed again
 
 
 class Plan(NamedTuple):
@@ -84,6 +93,19 @@ def domains(kernel: Kernel) -> list[int]:
     return found
 
 
+def levels(loop: Loop) -> list[Level]:
+    """The level inside a loop, and all those within it."""
+    found = [loop.body]
+    for level in found:
+        found += [step.body for step in level.steps if isinstance(step, Loop)]
+    return found
+
+
+def values_in(loop: Loop) -> list[int]:
+    """Values that are computed within a loop."""
+    return [n for level in levels(loop) for step in level.steps if not isinstance(step, Loop) for n in step]
+
+
 def vector_axis(kernel: Kernel) -> int:
     """The axis that most accesses cross in steps of one item; among equals the fastest."""
     if not kernel.rank:
@@ -99,9 +121,11 @@ def vector_axis(kernel: Kernel) -> int:
 class Scheduler:
     """Builds the levels of one kernel."""
 
-    def __init__(self, kernel: Kernel, vector: int) -> None:
+    def __init__(self, kernel: Kernel, vector: int, park: bool) -> None:
         self.kernel = kernel
         self.vector = vector
+        self.park = park
+        self.parked: dict[int, int] = {}  # value -> store whose place holds it
         self.dom = domains(kernel)
         self.folds = {n: v.arg for n, v in enumerate(kernel.values) if isinstance(v.arg, Fold)}
         self.writes = {
@@ -138,7 +162,7 @@ class Scheduler:
             if marked[n]:
                 if n in known:
                     marked[n] = 0
-                else:
+                elif n not in self.parked:
                     for s in self.kernel.values[n].src:
                         marked[s] = 1
         return [n for n in range(len(marked)) if marked[n]]
@@ -241,7 +265,7 @@ class Scheduler:
         here = self.folds_here(need, opened)
         stage = self.stages(need, opened)
         steps: list[tuple[int, ...] | Loop] = []
-        known = set(known)
+        known, before = set(known), dict(self.parked)
         stages = self.order([*goals, *here], need, opened)
         for number in range(max(len(stages), 1 + max(stage.values(), default=0))):
             values = tuple(
@@ -252,13 +276,20 @@ class Scheduler:
             if values:
                 steps.append(values)
             now = stages[number] if number < len(stages) else []
+            later = [g for others in stages[number + 1 :] for g in others]
             for axis, group in self.groups(now, need, opened):
-                steps.append(self.loop(axis, group, opened, known))
+                loop = self.loop(axis, group, opened, known)
+                # A store that is done has overwritten what was parked in its place.
+                self.parked = {v: k for v, k in self.parked.items() if ("store", k) not in group}
+                steps.append(self.parking(loop, later, known))
             known.update(n for kind, n in now if kind == "fold")
+        self.parked = {v: k for v, k in self.parked.items() if v in before}
         done = [g for g in goals if not self.space(g) & ~opened]
+        fetches = tuple((n, before[n]) for step in steps if not isinstance(step, Loop) for n in step if n in before)
         return Level(
             opened, tuple(steps),
             tuple(n for kind, n in done if kind == "fold"), tuple(n for kind, n in done if kind == "store"),
+            fetches=fetches,
         )  # fmt: skip
 
     def folds_here(self, need: list[int], opened: int) -> list[Goal]:
@@ -270,31 +301,60 @@ class Scheduler:
         body = self.level(opened | 1 << axis, group, known)
         folds = tuple(n for kind, n in group if kind == "fold")
         ends = tuple(n for n in folds if self.is_here(n, opened) and not axes_mask(self.folds[n].axes) & opened)
-        return Loop(axis, folds, ends, self.scans_in(body, axis), body)
+        loop = Loop(axis, folds, ends, (), body)
+        scans = sorted(n for n in values_in(loop) if n in self.folds and axis in self.folds[n].axes)
+        return loop._replace(scans=tuple(scans))
 
-    def scans_in(self, level: Level, axis: int) -> tuple[int, ...]:
-        """Scans over `axis` that are computed within a level."""
-        found: list[int] = []
-        levels = [level]
-        while levels:
-            for step in levels.pop().steps:
-                if isinstance(step, Loop):
-                    levels.append(step.body)
-                else:
-                    found += [n for n in step if n in self.folds and axis in self.folds[n].axes]
-        return tuple(sorted(found))
+    def parking(self, loop: Loop, later: list[Goal], known: set[int]) -> Loop:
+        """The loop, in which costly values that later loops need are kept in the place of a later store."""
+        stores = [n for kind, n in later if kind == "store" and n not in self.parked.values()]
+        if not self.park or not stores:
+            return loop
+        again = set(self.needed(later, known))
+        parks: dict[int, int] = {}
+        for n in values_in(loop):
+            value = self.kernel.values[n]
+            if n not in again or n in self.parked or n in self.folds or value.op in CHEAP:
+                continue
+            for k in stores:
+                store = self.kernel.stores[k]
+                operand = self.kernel.operands[store.operand]
+                if store.operand < 0 or operand.access != "w" or not operand.noalias or operand.dtype != value.dtype:
+                    continue
+                if store.dom == self.dom[n] and k not in parks.values():
+                    parks[n] = k
+                    break
+        self.parked |= parks
+        return _with_parks(loop, parks) if parks else loop
 
 
-def schedule(kernel: Kernel) -> Plan:
+def _with_parks(loop: Loop, parks: dict[int, int]) -> Loop:
+    """The loop with the parked values written where they are computed."""
+    body, steps, here = loop.body, [], []
+    for step in body.steps:
+        steps.append(_with_parks(step, parks) if isinstance(step, Loop) else step)
+        if not isinstance(step, Loop):
+            here += [(n, parks[n]) for n in step if n in parks]
+    return loop._replace(body=body._replace(steps=tuple(steps), parks=(*body.parks, *here)))
+
+
+def schedule(kernel: Kernel, park: bool = True, vector: int | None = None) -> Plan:
     """Choose the loops of `kernel`.
+
+    Parameters
+    ----------
+    park : bool
+        Whether values may be kept in the place of a later store.
+    vector : int, optional
+        The vector axis, if not the one that most accesses favour.
 
     Raises
     ------
     UnsupportedKernel
         If the kernel cannot run as one launch.
     """
-    vector = vector_axis(kernel)
-    s = Scheduler(kernel, vector)
+    vector = vector_axis(kernel) if vector is None else vector
+    s = Scheduler(kernel, vector, park)
     stores: list[Goal] = [("store", n) for n in range(len(kernel.stores))]
     split = (1 << kernel.rank) - 1
     for goal in stores:
