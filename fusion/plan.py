@@ -56,7 +56,7 @@ class Plan(NamedTuple):
 class _Info:
     """What the first pass knows of a pending node that is not stored."""
 
-    __slots__ = ("count", "weight", "folded", "prefix", "views", "deps")
+    __slots__ = ("count", "weight", "folded", "prefix", "views")
 
     def __init__(self) -> None:
         self.count = 1
@@ -64,7 +64,6 @@ class _Info:
         self.folded = False  # contains a fold
         self.prefix = 0  # a fold inside is broadcast along the axes from here on (0: none is)
         self.views: set[Map] | None = None  # distinct windows through which it is read
-        self.deps: dict[int, tuple[Node, bool]] = {}  # stored nodes it needs -> read at the same index only?
 
 
 def pending_order(roots: Iterable[Node]) -> list[Node]:
@@ -150,12 +149,7 @@ class _Chooser:
     def _collect(self, node: Node, info: _Info) -> None:
         """Sums over the sources; what is stored counts as a plain load."""
         for source in node.src:
-            if source.state != PENDING:
-                continue
-            same = node.kind == MAP and source.shape == node.shape
-            if id(source) in self.stored:
-                old = info.deps.get(id(source))
-                info.deps[id(source)] = (source, same and (old is None or old[1]))
+            if not self._inside(source):
                 continue
             inner = self.infos[id(source)]
             info.count += inner.count
@@ -163,9 +157,6 @@ class _Chooser:
             info.folded |= inner.folded
             if node.kind != FOLD:
                 info.prefix = max(info.prefix, inner.prefix)
-            for key, (dep, aligned) in inner.deps.items():
-                old = info.deps.get(key)
-                info.deps[key] = (dep, aligned and same and (old is None or old[1]))
         if node.kind == FOLD:
             info.folded = True
         elif node.kind == READ and self._inside(node.src[0]) and self.infos[id(node.src[0])].folded:
@@ -249,8 +240,28 @@ def _unstageable(mapping: Map, shape: Shape, inner: _Info) -> str:
     return ""
 
 
+def _needs(order: list[Node], stored: set[int]) -> dict[int, dict[int, tuple[Node, bool]]]:
+    """For each node the stored nodes that its kernel needs, and whether each is read at the same index only.
+
+    Known only when the first pass is over: a later consumer may have had a node stored.
+    """
+    found: dict[int, dict[int, tuple[Node, bool]]] = {}
+    for node in order:
+        needs = found[id(node)] = {}
+        for source in node.src:
+            if source.state != PENDING:
+                continue
+            same = node.kind == MAP and source.shape == node.shape
+            below = {id(source): (source, True)} if id(source) in stored else found[id(source)]
+            for key, (dep, aligned) in below.items():
+                old = needs.get(key)
+                needs[key] = (dep, aligned and same and (old is None or old[1]))
+    return found
+
+
 def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
     """Second pass: stored nodes of one shape and level share a kernel."""
+    needs = _needs(order, chooser.stored)
     placed: dict[int, tuple[int, int]] = {}
     groups: dict[tuple[int, Shape, int], list[Node]] = {}
     sizes: dict[tuple[int, Shape, int], int] = {}
@@ -259,7 +270,7 @@ def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
             continue
         info = chooser.infos[id(node)]
         depth = number = 0
-        for dep, same in info.deps.values():
+        for dep, same in needs[id(node)].values():
             deep, nth = placed[id(dep)]
             if not (same and dep.shape == node.shape and node.kind != UPDATE and dep.kind != UPDATE):
                 deep, nth = deep + 1, 0
