@@ -14,15 +14,15 @@ from PIL import Image
 
 small = "--small" in sys.argv
 folder = next((a for a in sys.argv[1:] if not a.startswith("-")), "examples/out")
-n, steps = (64, 100) if small else (384, 3000)
+n, steps, spots, side = (64, 100, 6, 8) if small else (640, 1000, 110, 24)
 feed, kill, diffuse_u, diffuse_v = 0.037, 0.06, 0.2, 0.1
 
 rng = np.random.default_rng(3)
 u = np.ones((n, n))
 v = np.zeros((n, n))
-for row, column in rng.integers(n // 16, n - n // 8, (24, 2)).tolist():
-    u[row : row + n // 16, column : column + n // 16] = 0.5
-    v[row : row + n // 16, column : column + n // 16] = 0.25
+for row, column in rng.integers(4, n - side - 4, (spots, 2)).tolist():
+    u[row : row + side, column : column + side] = 0.5
+    v[row : row + side, column : column + side] = 0.25
 u += 0.02 * rng.random((n, n))
 
 
