@@ -103,6 +103,8 @@ def choose(code: Code, lanes: int, mask: str, types: Sequence[str], a: State, b:
 
 def across(code: Code, kind: Kind, lanes: int, state: State) -> State:
     """Combine all lanes, by halves."""
+    if kind.position and lanes > 1 and kind.dtype[0] in "iuf":
+        return _extreme(code, kind, lanes, state)
     while lanes > 1:
         half = lanes // 2
         low, high = (
@@ -112,6 +114,22 @@ def across(code: Code, kind: Kind, lanes: int, state: State) -> State:
         state = join(code, kind, half, low, high)
         lanes = half
     return state
+
+
+def _extreme(code: Code, kind: Kind, lanes: int, state: State) -> State:
+    """The best number of all lanes, and the smallest position that holds it."""
+    monoid = "maximum" if kind.monoid == "argmax" else "minimum"
+    best = across(code, Kind(monoid, kind.dtype, False, False), lanes, state[:1])
+    wide, scalar, boolean = kind.types(lanes)[0], kind.scalars()[0], vtype("b1", lanes)
+    every = repeat(code, scalar, lanes, best[0])
+    if kind.dtype[0] == "f":  # if the best is NaN it equals none: then the lanes that hold NaN count
+        equal = code.op(f"fcmp oeq {wide} {state[0]}, {every}")
+        found = code.op(f"or {boolean} {equal}, {code.op(f'fcmp uno {wide} {state[0]}, {state[0]}')}")
+    else:
+        found = code.op(f"icmp eq {wide} {state[0]}, {every}")
+    integers = f"<{lanes} x i64>"
+    places = code.op(f"select {boolean} {found}, {integers} {state[1]}, {integers} splat (i64 {LAST})")
+    return [*best, code.call("i64", f"llvm.vector.reduce.smin.v{lanes}i64", (integers, places))]
 
 
 class Slots:

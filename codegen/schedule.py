@@ -106,16 +106,29 @@ def values_in(loop: Loop) -> list[int]:
     return [n for level in levels(loop) for step in level.steps if not isinstance(step, Loop) for n in step]
 
 
-def vector_axis(kernel: Kernel) -> int:
-    """The axis that most accesses cross in steps of one item; among equals the fastest."""
-    if not kernel.rank:
-        return -1
+def _scores(kernel: Kernel) -> list[int]:
+    """How many accesses cross each axis in steps of one item."""
     score = [0] * kernel.rank
     places = [v.arg.strides for v in kernel.values if isinstance(v.arg, Load)] + [s.strides for s in kernel.stores]
     for strides in places:
         for a, c in enumerate(strides):
             score[a] += c == UNIT
-    return max(range(kernel.rank), key=lambda a: (score[a], a))
+    return score
+
+
+def vector_axis(kernel: Kernel) -> int:
+    """The axis that most accesses cross in steps of one item; among equals the fastest."""
+    score = _scores(kernel)
+    return max(range(kernel.rank), key=lambda a: (score[a], a), default=-1)
+
+
+def narrow_axis(kernel: Kernel, vector: int) -> int | None:
+    """The vector axis to use instead where `vector`, over which something is folded, is short; None to keep it."""
+    score, dom, others = _scores(kernel), domains(kernel), 0
+    for n, v in enumerate(kernel.values):
+        if isinstance(v.arg, Fold) and v.arg.keep == "last" and vector in v.arg.axes:
+            others |= dom[n]
+    return max(bits(others), key=lambda a: (score[a], a), default=None)
 
 
 class Scheduler:
