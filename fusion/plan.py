@@ -56,11 +56,10 @@ class Plan(NamedTuple):
 class _Info:
     """What the first pass knows of a pending node that is not stored."""
 
-    __slots__ = ("count", "weight", "folded", "prefix", "views")
+    __slots__ = ("members", "folded", "prefix", "views")
 
-    def __init__(self) -> None:
-        self.count = 1
-        self.weight = 1
+    def __init__(self, position: int) -> None:
+        self.members = 1 << position  # bit set of the nodes computed with it, itself included
         self.folded = False  # contains a fold
         self.prefix = 0  # a fold inside is broadcast along the axes from here on (0: none is)
         self.views: set[Map] | None = None  # distinct windows through which it is read
@@ -113,6 +112,18 @@ class _Chooser:
         self.maps: dict[int, Map] = {}
         self.infos: dict[int, _Info] = {}
         self.cuts: list[Cut] = []
+        self.weights: list[int] = []  # by position in the order
+
+    def weight(self, info: _Info) -> int:
+        """Work of a node with all that is computed inside it, in units of one addition."""
+        members, total, position = info.members, 0, 0
+        while members:
+            skip = (members & -members).bit_length() - 1
+            position += skip
+            total += self.weights[position]
+            members >>= skip + 1
+            position += 1
+        return total
 
     def store(self, node: Node, reason: str) -> None:
         if id(node) not in self.stored:
@@ -120,7 +131,9 @@ class _Chooser:
             self.cuts.append(Cut(node, reason))
 
     def visit(self, node: Node) -> None:
-        info = self.infos[id(node)] = _Info()
+        position = len(self.weights)
+        self.weights.append(_EXPENSIVE.get(node.op, 1) if node.kind == MAP else 1)
+        info = self.infos[id(node)] = _Info(position)
         if node.demanded and id(node) not in self.stored and self.live(node):
             self.store(node, "asked for again")
         if node.kind == READ:
@@ -131,16 +144,12 @@ class _Chooser:
             self.store(node.src[0], "table of a gather")
         elif node.kind == UPDATE and node.src[0].state == PENDING:
             self.store(node.src[0], "partial write")
-        elif node.kind == MAP:
-            info.weight = _EXPENSIVE.get(node.op, 1)
         self._collect(node, info)
-        if info.count > NODES:
-            widest = max(
-                (s for s in node.src if self._inside(s)), key=lambda s: self.infos[id(s)].count, default=None
-            )
-            if widest is not None:
-                self.store(widest, "kernel size")
-                info = self.infos[id(node)] = _Info()
+        if info.members.bit_count() > NODES:
+            inside = [s for s in node.src if self._inside(s)]
+            if inside:
+                self.store(max(inside, key=lambda s: self.infos[id(s)].members.bit_count()), "kernel size")
+                info = self.infos[id(node)] = _Info(position)
                 self._collect(node, info)
 
     def _inside(self, node: Node) -> bool:
@@ -152,8 +161,7 @@ class _Chooser:
             if not self._inside(source):
                 continue
             inner = self.infos[id(source)]
-            info.count += inner.count
-            info.weight += inner.weight
+            info.members |= inner.members
             info.folded |= inner.folded
             if node.kind != FOLD:
                 info.prefix = max(info.prefix, inner.prefix)
@@ -186,10 +194,12 @@ class _Chooser:
         if inner.views is None:
             inner.views = set()
         inner.views.add(mapping)
-        if len(inner.views) > 1 and inner.weight * (len(inner.views) - 1) > REPEAT:
+        if len(inner.views) > 1 and self.weight(inner) * (len(inner.views) - 1) > REPEAT:
             self.store(source, "read through several windows")
-        elif node.size >= 4 * source.size and inner.weight > 3 and node.size * inner.weight > 1 << 12:
-            self.store(source, "broadcast")
+        elif node.size >= 4 * source.size:
+            weight = self.weight(inner)
+            if weight > 3 and node.size * weight > 1 << 12:
+                self.store(source, "broadcast")
 
     def _fold(self, node: Node) -> None:
         source = node.src[0]
@@ -264,7 +274,7 @@ def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
     needs = _needs(order, chooser.stored)
     placed: dict[int, tuple[int, int]] = {}
     groups: dict[tuple[int, Shape, int], list[Node]] = {}
-    sizes: dict[tuple[int, Shape, int], int] = {}
+    members: dict[tuple[int, Shape, int], int] = {}
     for node in order:
         if id(node) not in chooser.stored:
             continue
@@ -278,11 +288,13 @@ def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
         if node.kind == UPDATE:
             number = -1 - len(groups)
         key = (depth, node.shape, number)
-        while len(groups.get(key, ())) >= OUTPUTS or sizes.get(key, 0) + info.count > NODES + 200:
+        while key in groups and (
+            len(groups[key]) >= OUTPUTS or (members[key] | info.members).bit_count() > NODES + NODES // 2
+        ):
             number += 1
             key = (depth, node.shape, number)
         placed[id(node)] = (depth, number)
         groups.setdefault(key, []).append(node)
-        sizes[key] = sizes.get(key, 0) + info.count
+        members[key] = members.get(key, 0) | info.members
     ordered = sorted(groups, key=lambda key: (key[0], key[2] < 0, key[2]))
     return [Step(key[1], tuple(groups[key])) for key in ordered]
