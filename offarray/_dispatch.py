@@ -16,22 +16,31 @@ from typing import Any
 
 import numpy
 
-from ._array import Subclassable, fresh, host, ndarray, plain, wrap
-from ._memory import foreign, wrap_view
+from . import _fallback, _rebind, _scalar
+from ._array import HOST, Overriding, Subclassable, fresh, host, ndarray, plain, wrap
+from ._memory import foreign, native, wrap_view
 from ._record import before_host_write
+from .fusion.node import READY
+from .runtime.config import settings
 
 RealArray = numpy.ndarray
 
 NATIVE: dict[str, Callable[..., Any]] = {}  # functions that record; one that returns NotImplemented leaves it to NumPy
 
+# How the other functions run; names outside numpy's own namespace have their module's before them ("linalg.norm").
+COMPOSED: set[str] = set()  # NumPy's Python code over recorded arrays
+LIBRARY: set[str] = set()  # NumPy's compiled routines
+NEUTRAL: set[str] = set()  # conversion, text, files, questions: no work for a kernel
+_LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", "ma.", "rec.", "testing.", "lib.")
+
 # What a value of some type is to the conversion of arguments.
-LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL = range(5)
+LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL, LAZY = range(6)
 
 SCALARS = frozenset(
     {bool, int, float, complex} | {t for t in numpy._core.numerictypes.sctypeDict.values() if t is not numpy.void}
 )
 _KIND: dict[type, int] = {
-    ndarray: HANDLE, list: SEQUENCE, tuple: SEQUENCE, RealArray: REAL, Subclassable: REAL,
+    ndarray: HANDLE, list: SEQUENCE, tuple: SEQUENCE, RealArray: REAL, Subclassable: REAL, Overriding: REAL,
     **dict.fromkeys(SCALARS, LEAVE),
     **dict.fromkeys(
         (str, bytes, bytearray, type(None), slice, type, types.FunctionType, types.BuiltinFunctionType, dict, set,
@@ -48,6 +57,8 @@ def classify(t: type) -> int:
         kind = REAL if own is RealArray.__array_function__ else FOREIGN
     elif issubclass(t, (list, tuple)):
         kind = SEQUENCE
+    elif issubclass(t, _scalar.Scalar):
+        kind = LAZY
     elif getattr(t, "__array_function__", None) is not None:
         kind = FOREIGN
     else:
@@ -79,6 +90,8 @@ def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any
     if kind == FOREIGN:
         seen.foreign = True
         return value
+    if kind == LAZY:
+        return _scalar.value(value)
     if not value or set(map(type, value)) <= _PLAIN:
         return value
     items = [convert(v, seen, door) for v in value]
@@ -180,7 +193,53 @@ def step(
         answer = function_protocol(me, args, kwargs)
         if answer is not _NOBODY:
             return answer
-    return result(_given(numpy_call(impl, real, named), args, kwargs), seen)
+    if not seen or sum(x.size for x in seen) <= settings.eager_size or name in NEUTRAL:
+        return result(_given(numpy_call(impl, real, named), args, kwargs), seen)
+    return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
+
+
+def _large_step(name: str, impl: Callable[..., Any], real: Any, named: Any, seen: Handles) -> Any:
+    """Run and count a step that is no small work."""
+    if name in LIBRARY or name.startswith(_LIBRARIES):
+        made = numpy_call(impl, real, named)
+        _fallback.library(name, made)
+        return made
+    _fallback.announce(name, reason(seen))
+    made = numpy_call(impl, real, named)
+    _fallback.ran(made)
+    return made
+
+
+def reason(operands: Any) -> str:
+    """Why NumPy runs a step on these operands."""
+    for x in operands:
+        if type(x) is ndarray and not native(x._dtype):
+            return f"elements of type {x._dtype} are not held by kernels"
+    return "this form of the call has no kernels"
+
+
+def _composable(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call has pending or large arrays of ours, and no operand that goes by its own rules."""
+    total, pending, found = 0, False, False
+    stack = [*args, *kwargs.values()] if kwargs else list(args)
+    while stack:
+        v = stack.pop()
+        t = type(v)
+        kind = _KIND.get(t)
+        if kind is None:
+            kind = classify(t)
+        if kind == HANDLE:
+            if not native(v._dtype):
+                return False
+            found = True
+            total += v.size
+            pending = pending or (v._at is not HOST and v._base.node.state != READY)
+        elif kind == SEQUENCE:
+            if not set(map(type, v)) <= _PLAIN:
+                stack.extend(v)
+        elif kind == FOREIGN or (kind == REAL and t is not RealArray):
+            return False
+    return found and (pending or total > settings.eager_size)
 
 
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -275,18 +334,30 @@ def public(
     """
     name = name or real.__name__
     impl = implementation(real)
+    always = name in CALLBACKS
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        native = NATIVE.get(name)
-        if native is not None:
-            answer = native(*args, **kwargs)
+        record = NATIVE.get(name)
+        if record is not None:
+            answer = record(*args, **kwargs)
             if answer is not NotImplemented:
                 return answer
+        if (name in COMPOSED and _composable(args, kwargs)) or always:
+            return composed(impl, args, kwargs)
         if writes is not None and len(args) > writes:
             before_write(args[writes])
         return step(name, impl, args, kwargs, door, call)
 
     return dressed(call, real)
+
+
+CALLBACKS = frozenset({"apply_along_axis", "apply_over_axes", "piecewise", "fromfunction"})  # callbacks see handles
+
+
+def composed(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run NumPy's Python function `impl` over offarray's arrays."""
+    made = _rebind.function(impl)(*args, **kwargs)
+    return result(made, Handles()) if type(made) is RealArray else made
 
 
 def dressed(call: Any, real: Any) -> Any:
@@ -295,6 +366,8 @@ def dressed(call: Any, real: Any) -> Any:
     COUNTERPART[real] = call
     return call
 
+
+_rebind.connect(COUNTERPART, public=public, implementation=implementation)
 
 __all__ = [
     "COUNTERPART", "NATIVE", "SCALARS", "before_write", "classify", "convert", "dressed", "function_protocol",

@@ -97,9 +97,11 @@ def counterpart(value: Any, name: str) -> Any:
         return known
     if not isinstance(value, _FUNCTIONS) or name in OWN or not str(value.__module__).startswith("numpy"):
         return value
-    return public(
-        value, door=plain if name in KEEPS else host, writes=WRITES.get(name)
-    )
+    name = value.__name__  # one for all its aliases
+    if getattr(numpy, name, None) is not value:
+        inner = (value.__module__ or "").removeprefix("numpy").strip(".")
+        return public(value, f"{inner}.{name}", plain if name in KEEPS else host, WRITES.get(name))
+    return public(value, name, plain if name in KEEPS else host, WRITES.get(name))
 
 
 class Later:
@@ -189,7 +191,3 @@ def _real_module(rest: str) -> types.ModuleType:
         return numpy.emath
     return importlib.import_module("numpy." + rest)
 
-
-def door(kind: str) -> Any:
-    """The way operands reach NumPy."""
-    return _dispatch.plain if kind == "plain" else _dispatch.host

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch, _lazy, _reductions
+from . import _dispatch, _lazy, _rebind, _reductions
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
 from .runtime.config import settings
@@ -431,3 +431,6 @@ def _named(method: Any, name: str) -> Any:
     method.__qualname__ = f"ndarray.{name}"
     method.__doc__ = getattr(RealArray, name).__doc__
     return method
+
+
+_rebind.connect(_dispatch.COUNTERPART, restore=restore)

@@ -1,0 +1,191 @@
+"""Which function runs how: the tables of compositions and library steps, and the functions about shapes and types alone.
+
+in: `_dispatch.public`; out: `_dispatch.NATIVE`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy
+
+from . import _lazy
+from ._array import RealArray, ndarray
+from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS
+from ._memory import native
+from ._views import ghost, is_pending
+from .runtime.config import settings
+
+# NumPy's Python code is right for these over recorded arrays, and made of operations that are recorded.
+COMPOSED.update(
+    "gradient diff trapezoid average cov corrcoef nansum nanprod nanmean nanvar nanstd nanmax nanmin nancumsum nancumprod "
+    "rot90 flip fliplr flipud kron outer meshgrid pad stack hstack vstack dstack column_stack row_stack append block "
+    "isclose allclose array_equal array_equiv vander polyval tri tril triu cross unwrap nan_to_num sinc i0 ediff1d fix "
+    "isneginf isposinf angle real_if_close select moveaxis rollaxis roll atleast_1d atleast_2d atleast_3d tile "
+    "expand_dims array_split split hsplit vsplit dsplit unstack iscomplex isreal linspace logspace geomspace "
+    "linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross "
+    "fft.fftshift fft.ifftshift "
+    "cumulative_sum cumulative_prod ptp trim_zeros".split()
+)
+# NumPy's compiled routines that are the processor's library.
+LIBRARY.update(
+    "sort argsort partition argpartition searchsorted lexsort sort_complex unique unique_all unique_counts unique_inverse "
+    "unique_values intersect1d isin setdiff1d setxor1d union1d median percentile quantile nanmedian nanpercentile "
+    "nanquantile matmul dot inner vdot vecdot matvec vecmat einsum einsum_path tensordot bincount histogram "
+    "histogram_bin_edges histogram2d histogramdd digitize interp convolve correlate take put choose compress repeat "
+    "concatenate concat nonzero argwhere flatnonzero packbits unpackbits take_along_axis put_along_axis place extract "
+    "putmask fill_diagonal diag diagflat diagonal trace delete insert resize "
+    "searchsorted count_nonzero argmax argmin nanargmax nanargmin copyto ix_ ravel_multi_index unravel_index "
+    "diag_indices_from tril_indices_from triu_indices_from broadcast_to broadcast_arrays as_strided "
+    "sliding_window_view poly roots polyfit polyder polyint polymul polyadd polysub polydiv piecewise "
+    "apply_along_axis apply_over_axes nonzero getitem setitem sort fill".split()
+)
+# Conversion, text, files and questions: no work that a kernel could have done.
+NEUTRAL.update(
+    "array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require asmatrix array_repr array_str "
+    "array2string save savez savez_compressed savetxt load loadtxt genfromtxt fromregex result_type can_cast "
+    "min_scalar_type shares_memory may_share_memory shape ndim size iscomplexobj isrealobj common_type isfortran "
+    "isscalar broadcast_shapes base_repr binary_repr format_float_positional format_float_scientific info "
+    "empty_like zeros_like iterable typename empty zeros frombuffer fromfile fromstring fromiter from_dlpack array_namespace "
+    "copy view tobytes byteswap getfield setfield reshape ravel flatten transpose swapaxes squeeze real imag T mT "
+    "real_if_close astype".split()
+)
+
+
+# --- questions that a pending array answers without its value ---------------------------------------------------
+
+
+def _shape(a: Any) -> Any:
+    return a._shape if type(a) is ndarray else NotImplemented
+
+
+def _ndim(a: Any) -> Any:
+    return len(a._shape) if type(a) is ndarray else NotImplemented
+
+
+def _size(a: Any, axis: Any = None) -> Any:
+    if type(a) is not ndarray or not (axis is None or type(axis) is int):
+        return NotImplemented
+    return a.size if axis is None else a._shape[axis]
+
+
+def _iscomplexobj(x: Any) -> Any:
+    return x._dtype.kind == "c" if type(x) is ndarray else NotImplemented
+
+
+def _isrealobj(x: Any) -> Any:
+    return x._dtype.kind != "c" if type(x) is ndarray else NotImplemented
+
+
+def _by_type(real: Any) -> Any:
+    """A question about data types: arrays are asked for theirs."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not any(is_pending(v) for v in args):
+            return NotImplemented
+        return real(*[v._dtype if type(v) is ndarray else v for v in args], **kwargs)
+
+    return call
+
+
+def _by_ghost(real: Any) -> Any:
+    """A question about layout: a pending operand is asked through its ghost."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not args or not is_pending(args[0]) or kwargs.get("like") is not None:
+            return NotImplemented
+        made = real(ghost(args[0]), *args[1:], **kwargs)
+        return _lazy.fresh(made) if type(made) is RealArray else made
+
+    return call
+
+
+def _identity(name: str) -> Any:
+    """A conversion that gives a handle back as it is."""
+    real = getattr(numpy, name)
+
+    def call(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if type(a) is not ndarray or dtype is not None or args or kwargs:
+            return NotImplemented
+        if name == "ascontiguousarray" and not (a._shape and a.flags.c_contiguous):
+            return NotImplemented
+        if name == "asfortranarray" and not (a._shape and a.flags.f_contiguous):
+            return NotImplemented
+        return a
+
+    call.__doc__ = real.__doc__
+    return call
+
+
+def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **kwargs: Any) -> Any:
+    """A copy of a pending array stays pending."""
+    if not is_pending(a) or kwargs or order != "K":
+        return NotImplemented
+    if dtype is not None and numpy.dtype(dtype) != a._dtype:
+        return a.astype(dtype) if copy is not False else NotImplemented
+    return a.copy() if copy else a
+
+
+def _conjugate(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """`x.conj()`: a real array itself."""
+    if type(x) is not ndarray or args or kwargs or not native(x._dtype):
+        return NotImplemented
+    return _lazy.call(numpy.conjugate, (x,)) if x._dtype.kind == "c" else x
+
+
+# --- joining --------------------------------------------------------------------------------------------------------
+
+
+def concatenate(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> Any:
+    """Join arrays along an axis; see `numpy.concatenate`.  Each operand is written into its part of the result."""
+    if out is not None or dtype is not None or type(arrays) not in (list, tuple) or type(axis) is not int:
+        return NotImplemented
+    if not all(type(a) is ndarray and native(a._dtype) and a._shape for a in arrays):
+        return NotImplemented
+    if len(arrays) < 2 or not any(map(is_pending, arrays)) or sum(a.size for a in arrays) <= settings.eager_size:
+        return NotImplemented
+    shape = arrays[0]._shape
+    if not -len(shape) <= axis < len(shape):
+        return NotImplemented
+    axis %= len(shape)
+    rest = shape[:axis] + shape[axis + 1 :]
+    if any(len(a._shape) != len(shape) or a._shape[:axis] + a._shape[axis + 1 :] != rest for a in arrays):
+        return NotImplemented
+    kind = numpy.result_type(*(a._dtype for a in arrays))
+    extent = sum(a._shape[axis] for a in arrays)
+    joined = _lazy.fresh(numpy.empty(shape[:axis] + (extent,) + shape[axis + 1 :], kind))
+    start = 0
+    for a in arrays:
+        stop = start + a._shape[axis]
+        if stop > start:
+            joined[(slice(None),) * axis + (slice(start, stop),)] = a
+        start = stop
+    return joined
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
+    """Euclidean length of a whole array; see `numpy.linalg.norm`.  Other norms are compositions."""
+    if type(x) is not ndarray or ord is not None or axis is not None or x._dtype.kind != "f" or _lazy.small((x,)):
+        return NotImplemented
+    if not native(x._dtype) or x._dtype.char == "e":
+        return NotImplemented
+    total = (x * x).sum(keepdims=keepdims)
+    return _lazy.apply(numpy.sqrt, total)
+
+
+NATIVE.update(
+    {
+        "shape": _shape, "ndim": _ndim, "size": _size, "iscomplexobj": _iscomplexobj, "isrealobj": _isrealobj,
+        "result_type": _by_type(numpy.result_type), "common_type": _by_ghost(numpy.common_type),
+        "empty_like": _by_ghost(numpy.empty_like), "zeros_like": _by_ghost(numpy.zeros_like),
+        "isfortran": _by_ghost(numpy.isfortran), "concatenate": concatenate, "concat": concatenate,
+        "asarray": _identity("asarray"), "asanyarray": _identity("asanyarray"), "array": _array,
+        "ascontiguousarray": _identity("ascontiguousarray"), "asfortranarray": _identity("asfortranarray"),
+        "linalg.norm": norm, "ndarray.conj": _conjugate, "ndarray.conjugate": _conjugate,
+    }
+)  # fmt: skip
+
+__all__ = ["SCALARS", "concatenate", "operator"]
