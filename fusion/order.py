@@ -39,6 +39,15 @@ def copy_order(strides: Strides) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
 
 
+def join_order(arrays: Sequence[tuple[Shape, Strides]]) -> tuple[int, ...]:
+    """Axes from the slowest to the fastest of arrays joined into one: here a broadcast axis is a fast one."""
+    operands = [
+        tuple(0 if extent == 1 else 2 * abs(stride) + 1 for extent, stride in zip(shape, strides, strict=True))
+        for shape, strides in arrays
+    ]
+    return memory_order(len(operands[0]), operands)
+
+
 def _slower(a: int, b: int, operands: Sequence[Strides]) -> bool | None:
     """Whether axis `a` is at least as slow as `b`; None where no operand has a stride along both."""
     verdict = None

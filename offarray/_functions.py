@@ -15,6 +15,7 @@ from ._array import RealArray, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS
 from ._memory import native
 from ._views import ghost, is_pending
+from .fusion.order import join_order
 from .runtime.config import settings
 
 # NumPy's Python code is right for these over recorded arrays, and made of operations that are recorded.
@@ -156,7 +157,10 @@ def concatenate(
         return NotImplemented
     kind = numpy.result_type(*(a._dtype for a in arrays))
     extent = sum(a._shape[axis] for a in arrays)
-    joined = _lazy.fresh(numpy.empty(shape[:axis] + (extent,) + shape[axis + 1 :], kind))
+    order = join_order([(a._shape, a._strides) for a in arrays])
+    whole = shape[:axis] + (extent,) + shape[axis + 1 :]
+    memory = numpy.empty(tuple(whole[a] for a in order), kind)
+    joined = _lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order)))))
     start = 0
     for a in arrays:
         stop = start + a._shape[axis]

@@ -18,10 +18,11 @@ LAYOUTS = ("plain", "plain", "fortran", "reversed", "strided", "transposed")
 class Graph:
     """The values of one program and the dice that make it; the same seed gives the same program on any library."""
 
-    def __init__(self, np: Any, seed: int, exact: bool, side: int) -> None:
+    def __init__(self, np: Any, seed: int, exact: bool, side: int, sums: bool) -> None:
         self.np = np
         self.dice = random.Random(seed)
         self.exact = exact
+        self.sums = sums
         self.shapes = [(side, 6), (6, side), (side,), (2, side, 3), (side, 1), (1, 6)]
         self.values = [self.leaf() for _ in range(4)]
 
@@ -128,7 +129,9 @@ def view(g: Graph) -> Any:
 def reduce(g: Graph) -> Any:
     x = g.any()
     axis = g.dice.choice([None, *range(x.ndim)])
-    name = g.dice.choice(("sum", "sum", "max", "min", "any", "argmax") if g.exact else ("sum", "mean", "max"))
+    name = g.dice.choice(
+        ("sum", "sum", "max", "min", "any", "argmax") if g.exact else ("sum", "mean", "max") if g.sums else ("max",)
+    )
     if x.dtype.kind == "c" or x.dtype.kind == "b" and name in ("max", "min"):
         name = "sum"
     value = getattr(g.np, name)(g.bounded(x), axis=axis, keepdims=g.dice.random() < 0.6)
@@ -164,11 +167,11 @@ MOVES: tuple[tuple[Move, int], ...] = (
 )  # fmt: skip
 
 
-def program(seed: int, exact: bool = True, length: int = 20, side: int = 10) -> Callable[[Any], Any]:
+def program(seed: int, exact: bool = True, length: int = 20, side: int = 10, sums: bool = True) -> Callable[[Any], Any]:
     """A body for `twice.same`: every value that is alive at its end, and some looked at in between."""
 
     def body(np: Any) -> Any:
-        g = Graph(np, seed, exact, side)
+        g = Graph(np, seed, exact, side, sums)
         moves = [move for move, weight in MOVES for _ in range(weight)]
         looked = []
         with np.errstate(all="ignore"):

@@ -154,6 +154,13 @@ class Machine:
         self._keep(name, step, got, want)
         return got
 
+    def note(self, name: str, p: Pair) -> str:
+        """Count and log an operation that is no step; gives the state of the pair."""
+        state = self.state(p)
+        self.counts[name, state] += 1
+        self.log.append(f"{name} {p.name} ({state})")
+        return state
+
     def _refusal(self, step: Step, states: list[str]) -> tuple[type[BaseException], ...]:
         """The exceptions of which the module must raise one, where NumPy would raise none."""
         if SELF:

@@ -390,10 +390,11 @@ def error(m: Machine, p: Pair) -> Step | None:
 def export(m: Machine, p: Pair) -> Step | None:
     if p.moved:
         return Step(lambda np, x: numpy.asarray(x).shape, [p])
+    m.note("export", p)
     m.exports.append((p.n.view(), numpy.asarray(p.o)))
     if len(m.exports) > 3:
         m.exports.pop(0)
-    return Step(lambda np, x: None, [p])
+    return None
 
 
 @operation
@@ -414,10 +415,9 @@ def export_end(m: Machine, p: Pair) -> Step | None:
     mine = [k for k, e in enumerate(m.exports) if numpy.may_share_memory(e[0], p.n)]
     if not mine:
         return None
-    step = Step(lambda np, x: None, [] if p.moved else [p])
-    m.counts["export_end", m.state(p)] += 1
+    m.note("export_end", p)
     m.exports.pop(m.pick(mine))
-    return step._replace(operands=[])
+    return None
 
 
 @operation
@@ -428,8 +428,7 @@ def borrow(m: Machine, p: Pair) -> Step | None:
         return Step(lambda np, x: np.borrow(x), [p])
     n = p.n.view()
     n.flags.writeable = False
-    m.counts["borrow", m.state(p)] += 1
-    m.log.append(f"borrow {p.name}")
+    m.note("borrow", p)
     m.add(Pair(n, MODULE.borrow(p.o), (*p.borrows, Borrow())))
     return None
 
@@ -440,9 +439,7 @@ def move(m: Machine, p: Pair) -> Step | None:
         return None
     if p.moved:
         return Step(lambda np, x: np.move(x), [p])
-    state, alone = m.state(p), len(m.family(p)) == 1
-    m.counts["move", state] += 1
-    m.log.append(f"move {p.name} ({state})")
+    state, alone = m.note("move", p), len(m.family(p)) == 1
     try:
         o = MODULE.move(p.o)
     except MODULE.BorrowError:
@@ -456,7 +453,7 @@ def move(m: Machine, p: Pair) -> Step | None:
 
 @operation
 def delete(m: Machine, p: Pair) -> Step | None:
-    m.counts["delete", m.state(p)] += 1
+    m.note("delete", p)
     m.drop(p)
     return None
 

@@ -45,14 +45,14 @@ def apply(m: Machine, name: str, p: Any) -> None:
 
 
 def guided(m: Machine, rng: random.Random) -> tuple[str, Any]:
-    """An operation and a pair, more often one of a combination not seen yet."""
-    p = rng.choice(m.pairs)
+    """An operation and a pair, often of a combination not seen yet."""
     if rng.random() < 0.5:
-        state = m.state(p)
-        fresh = [name for name in OPERATIONS if not m.counts[name, state] and (name, state) in REACHABLE]
-        if fresh:
-            return rng.choice(fresh), p
-    return rng.choice(list(OPERATIONS)), p
+        for p in rng.sample(m.pairs, len(m.pairs)):
+            state = m.state(p)
+            fresh = [name for name in OPERATIONS if not m.counts[name, state] and (name, state) in REACHABLE]
+            if fresh:
+                return rng.choice(fresh), p
+    return rng.choice(list(OPERATIONS)), rng.choice(m.pairs)
 
 
 def drive(seed: int, steps: int, counts: Counter[tuple[str, str]]) -> None:

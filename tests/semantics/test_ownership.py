@@ -357,6 +357,7 @@ def test_check_finds_a_wrong_donation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planner that gives living memory away is caught, not believed."""
     from offarray import _evaluate
     from offarray.fusion import memory
+    from offarray.runtime.errors import CheckError
 
     class Careless(memory.Lifetimes):
         def __init__(self, *args: Any) -> None:
@@ -368,5 +369,5 @@ def test_check_finds_a_wrong_donation(monkeypatch: pytest.MonkeyPatch) -> None:
         a = np.arange(N) * 1.0
         np.evaluate(a)
         b = a * 2
-        with pytest.raises(np.CheckError):
+        with pytest.raises(CheckError):
             np.evaluate(b)
