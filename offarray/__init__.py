@@ -11,7 +11,9 @@ import numpy as _numpy
 
 from . import _creation, _functions, _indexing, _methods, _namespace, _ufuncs, _views
 from ._array import ndarray as ndarray
+from ._expect import ExpectationError as ExpectationError
 from ._expect import expect as expect
+from ._explain import explain as explain
 from ._namespace import frompyfunc as frompyfunc
 from ._namespace import vectorize as vectorize
 from ._ownership import borrow as borrow
