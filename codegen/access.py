@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .abi import Layout
-from .frame import Frame, repeat
+from .frame import Frame, lanes_of, parts, repeat, whole
 from .kernel import STRIDED, UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
 
 LINE = 64  # bytes of a cache line
+SINGLY = 16  # so many lanes at most are loaded one by one
 Access = tuple[str, int]  # ("load", number of the value) or ("store", number of the store)
 
 
@@ -127,9 +128,11 @@ class Memory:
             if self.ahead is not None and value.arg.strides[self.ahead[0]] and frame.lanes * SIZES[dtype] >= LINE:
                 self._prefetch(where, self.stride(("load", n), self.ahead[0]), frame.lanes * SIZES[dtype])
             return self._read(frame, dtype, where)
+        if kind and offsets is None:
+            return self._strided(frame, dtype, where, self.stride(("load", n), self.vector))
         if kind:
             along = self.lane_offsets(self.stride(("load", n), self.vector), frame.lanes)
-            offsets = along if offsets is None else code.op(f"add <{frame.lanes} x i64> {offsets}, {along}")
+            offsets = code.op(f"add <{frame.lanes} x i64> {offsets}, {along}")
         assert offsets is not None
         return self._gather(frame, dtype, where, offsets)
 
@@ -158,8 +161,20 @@ class Memory:
         elif store.strides[self.vector] == UNIT:
             self._write(frame, dtype, where, value)
         else:
-            offsets = self.lane_offsets(self.stride(("store", k), self.vector), frame.lanes)
-            self._scatter(frame, dtype, where, offsets, value)
+            self._spread(frame, dtype, where, self.stride(("store", k), self.vector), value)
+
+    def _spread(self, frame: Frame, dtype: str, where: str, stride: str, value: Reg) -> None:
+        """Write lanes `stride` bytes apart, one by one."""
+        code, lanes = self.code, frame.lanes
+        if frame.mask is not None or lanes > SINGLY:
+            self._scatter(frame, dtype, where, self.lane_offsets(stride, lanes), value)
+            return
+        scalar = SCALARS[PARTS.get(dtype, dtype)]
+        code.lanes = 1
+        for k in range(lanes):
+            code.write(dtype, whole([lanes_of(code, scalar, lanes, r, k, 1) for r in parts(value)]), where, 1)
+            where = code.op(f"getelementptr i8, ptr {where}, i64 {stride}") if k + 1 < lanes else where
+        code.lanes = lanes
 
     def reload(self, frame: Frame, k: int) -> Reg:
         """What was last stored to the place of store `k`."""
@@ -171,8 +186,26 @@ class Memory:
             return code.read(dtype, where, 1)
         if store.strides[self.vector] == UNIT:
             return self._read(frame, dtype, where)
-        offsets = self.lane_offsets(self.stride(("store", k), self.vector), frame.lanes)
-        return self._gather(frame, dtype, where, offsets)
+        return self._strided(frame, dtype, where, self.stride(("store", k), self.vector))
+
+    def _strided(self, frame: Frame, dtype: str, where: str, stride: str) -> Reg:
+        """Lanes that lie `stride` bytes apart: loaded one by one, which waits less for memory than a gather."""
+        code, lanes = self.code, frame.lanes
+        if frame.mask is not None or lanes > SINGLY:
+            return self._gather(frame, dtype, where, self.lane_offsets(stride, lanes))
+        code.lanes, found = 1, []
+        for k in range(lanes):
+            found.append(parts(code.read(dtype, where, 1)))
+            where = code.op(f"getelementptr i8, ptr {where}, i64 {stride}") if k + 1 < lanes else where
+        code.lanes = lanes
+        vectors = []
+        for part in range(len(found[0])):
+            scalar, vector = SCALARS[PARTS.get(dtype, dtype)], "poison"
+            for k in range(lanes):
+                wide = f"<{lanes} x {scalar}>"
+                vector = code.op(f"insertelement {wide} {vector}, {scalar} {found[k][part]}, i64 {k}")
+            vectors.append(vector)
+        return whole(vectors)
 
     def _double(self, frame: Frame) -> str:
         """The mask with every lane twice: of interleaved complex parts."""

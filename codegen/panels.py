@@ -14,7 +14,9 @@ from .frame import Frame, State, counted, lesser
 from .schedule import Loop
 
 if TYPE_CHECKING:
-    from .loops import Carrier, Shape
+    from .carrier import Carrier, Shape
+    from .emit import Emitter
+    from .text import Code
 
 PANEL = 512  # columns
 FOLDS = 6  # more would need too much of the stack
@@ -34,7 +36,9 @@ class Panels:
 
     def __init__(self, carrier: Carrier, shape: Shape) -> None:
         self.carrier, self.shape = carrier, shape
-        self.code, self.emitter, self.loop = carrier.code, carrier.emitter, carrier.loop
+        self.emitter: Emitter = carrier.loops.emitter
+        self.code: Code = self.emitter.code
+        self.loop = carrier.loop
         self.plain: dict[int, Slots] = {}
         self.ordered: dict[Loop, Counter] = {}
         self.bases = [carrier.prepare(lanes) for lanes in (shape.main, shape.tail)]
