@@ -22,6 +22,7 @@ from . import _compare
 from ._expect import reason
 from ._import import Reach
 from ._script import Job, folders
+from .codegen.compile import _known as made_kernels
 from .runtime import pool, trace
 
 _PERIOD = 0.001  # seconds between samples
@@ -69,9 +70,6 @@ class Line:
             self.nbytes += fields.get("nbytes", 0)
         elif event.kind == "operation":
             self.operations += 1
-        elif event.kind == "compile":
-            self.compiles += 1
-            self.compile_seconds += fields.get("seconds", 0.0)
         elif event.kind == "cut":
             self.cuts[reason(event)] += 1
         elif event.kind == "fallback":
@@ -195,9 +193,13 @@ def _peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def lines_of(events: list[trace.Event], sampled: dict[Site, float]) -> list[Line]:
-    """Events and samples gathered by line, in the order of files and lines."""
+def lines_of(events: list[trace.Event], sampled: dict[Site, float], built: dict[str, float]) -> list[Line]:
+    """Events and samples gathered by line, in the order of files and lines.
+
+    `built` tells how long it took to make each kernel ready; the line of its first launch bears it.
+    """
     lines: dict[Place, Line] = {}
+    left = dict(built)
 
     def line(site: Any) -> Line:
         place = place_of(site)
@@ -207,18 +209,25 @@ def lines_of(events: list[trace.Event], sampled: dict[Site, float]) -> list[Line
 
     for site, seconds in sampled.items():
         line(site).seconds += seconds
-    unplaced: list[trace.Event] = []  # launches and compilations, told before the step that they belong to
+    unplaced: list[trace.Event] = []  # launches, told before the step that they belong to
+
+    def place(site: Any) -> None:
+        for launch in unplaced:
+            found = line(site)
+            found.add(launch)
+            if launch.fields["key"] in left:
+                found.compiles += 1
+                found.compile_seconds += left.pop(launch.fields["key"])
+        unplaced.clear()
+
     for event in events:
-        if event.site is None and event.kind in ("kernel", "compile"):
+        if event.kind == "kernel" and event.site is None:
             unplaced.append(event)
             continue
         if event.kind == "step":
-            for earlier in unplaced:
-                line(event.site).add(earlier)
-            unplaced.clear()
+            place(event.site)
         line(event.site).add(event)
-    for event in unplaced:
-        line(None).add(event)
+    place(None)
     return [lines[place] for place in sorted(lines)]
 
 
@@ -226,7 +235,8 @@ def summary(
     script: str, seconds: float, counters: dict[str, int], events: list[trace.Event], sampler: _Sampler
 ) -> dict[str, Any]:
     """The report as plain data."""
-    lines = lines_of(events, sampler.found)
+    built = {compiled.key: compiled.build_ms / 1e3 for compiled in made_kernels.values()}
+    lines = lines_of(events, sampler.found, built)
     made = counters["kernel_bytes"] + counters["library_bytes"]
     every = made + counters["host_bytes"] + counters.get("eager_bytes", 0)
     totals: dict[str, Any] = {
@@ -255,7 +265,7 @@ def _clip(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-_COLUMNS = f"{'time':>9} {'operations':>10} {'kernels':>8} {'bytes':>9} {'compiled':>14}"
+_COLUMNS = f"{'time':>9} {'operations':>10} {'kernels':>8} {'bytes':>9} {'made ready':>14}"
 
 
 def _row(line: dict[str, Any]) -> str:
@@ -306,6 +316,7 @@ def _show_totals(totals: dict[str, Any], out: TextIO) -> None:
         f"{totals['evaluations']} evaluations, {totals['cuts']} cuts, {totals['fallbacks']} fallbacks\n"
         f"bytes: kernels {size(totals['kernel_bytes'])}, libraries {size(totals['library_bytes'])}, "
         f"host {size(totals['host_bytes'])}, small work {size(totals['eager_bytes'])}{share}\n"
-        f"{totals['start']} start: {totals['compiles']} kernels compiled in {totals['compile_seconds']:.3f} s, "
-        f"{totals['cache_hits']} from disk; peak memory {size(totals['peak_bytes'])}\n"
+        f"{totals['start']} start: {totals['compiles']} kernels compiled, "
+        f"{totals['cache_hits']} from disk, in {totals['compile_seconds']:.3f} s; "
+        f"peak memory {size(totals['peak_bytes'])}\n"
     )

@@ -65,6 +65,7 @@ def test_first_run_is_cold_and_the_next_one_warm(run: Run, tmp_path: Path) -> No
     warm, _ = report(run, tmp_path, *settings)
     assert cold["totals"]["start"] == "cold"
     assert cold["totals"]["compiles"] > 0
+    assert cold["totals"]["compile_seconds"] > 0
     assert warm["totals"]["start"] == "warm"
     assert warm["totals"]["compiles"] == 0
 
@@ -173,8 +174,9 @@ def test_events_are_gathered_by_line() -> None:
         trace.Event("step", site, 0.0, {"nbytes": 80, "values": 3}),
         trace.Event("kernel", None, 0.0, {"key": "k", "nbytes": 8, "seconds": 0.25, "threads": 1}),
     ]
-    unknown, known = _report.lines_of(events, {(spot.__code__, 0): 2.0})
+    unknown, known = _report.lines_of(events, {(spot.__code__, 0): 2.0}, {"k": 0.5, "other": 1.0})
     assert (known.line, known.kernels, known.nbytes, known.operations) == (spot.__code__.co_firstlineno, 1, 80, 1)
+    assert (known.compiles, known.compile_seconds, unknown.compiles) == (1, 0.5, 0)
     assert dict(known.cuts) == {"add: scan": 1}
     assert known.seconds == 2.0
     assert (unknown.file, unknown.kernels, unknown.nbytes) == ("", 1, 8)
