@@ -5,13 +5,14 @@ in: the handle's `[]`; out: NumPy on ready memory.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy
 
 from . import _creation, _lazy, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
-from ._dispatch import Handles, before_write, convert, result
+from ._dispatch import Handles, before_write, convert, numpy_call, result
 from ._memory import native
 from ._scalar import settled
 from .runtime.config import settings
@@ -90,7 +91,9 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
         key = plain_key(key, Handles())
     if type(value) is ndarray and a.dtype.char != "O":
         value = host(value)
-    a[key] = settled(value)
+    elif type(value) in (list, tuple) and a.dtype.char != "O":
+        value = convert(value, Handles())
+    numpy_call(operator.setitem, (a, key, settled(value)), {})
 
 
 def _recorded(x: ndarray, key: Any, value: Any) -> bool:
