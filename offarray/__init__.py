@@ -29,6 +29,7 @@ __version__ = _numpy.__version__
 __offarray_version__ = "0.1.0"
 version_info = (0, 1, 0)
 __array_api_version__ = _numpy.__array_api_version__
+__array_namespace_info__ = _numpy.__array_namespace_info__
 
 _indexing.install(ndarray)
 _methods.install(ndarray)

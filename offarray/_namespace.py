@@ -38,7 +38,7 @@ KEEPS = frozenset(
 WRITES = dict.fromkeys(("put", "copyto", "fill_diagonal", "place", "putmask", "put_along_axis"), 0)
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(numpy.sum))
-ALIASED = ("typing", "exceptions", "dtypes", "f2py", "version")  # modules without a word about arrays
+ALIASED = ("typing", "exceptions", "dtypes", "f2py", "version", "core")  # modules without a word about arrays
 
 COUNTERPART.update({numpy.ndarray: ndarray, numpy.flatiter: flatiter, numpy.ufunc: ufunc, Subclassable: ndarray})
 
@@ -163,7 +163,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         head, _, rest = fullname.partition(".")
         if head != ROOT or not rest or any(p.startswith("_") for p in rest.split(".")):
             return None
-        if rest.split(".")[0] in ("core", "distutils", "fusion", "codegen", "runtime"):
+        if rest.split(".")[0] in ("distutils", "fusion", "codegen", "runtime"):
             return None
         try:
             real = _real_module(rest)
