@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .node import FOLD, GATHER, MAP, PENDING, READ, UPDATE, Node, Shape
+from .node import FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Node, Shape
 from .view import Map, decompose, identity
 
 # Limits of one kernel.  ROW: elements of a row that is read again by a second stage (it should stay in cache).
@@ -66,7 +66,10 @@ class _Info:
 
 
 def pending_order(roots: Iterable[Node]) -> list[Node]:
-    """Pending nodes that the roots need, producers first; no recursion."""
+    """Pending nodes that the roots need, producers first; no recursion.
+
+    A node that needs a failed one fails with it, and is left out.
+    """
     seen: set[int] = set()
     order: list[Node] = []
     stack = [(node, False) for node in roots]
@@ -74,7 +77,12 @@ def pending_order(roots: Iterable[Node]) -> list[Node]:
     while stack:
         node, ready = stack.pop()
         if ready:
-            order.append(node)
+            for source in node.src:
+                if source.state > READY:
+                    node.state, node.error, node.src = FAILED, source.error, ()
+                    break
+            else:
+                order.append(node)
         elif id(node) not in seen and node.state == PENDING:
             seen.add(id(node))
             stack.append((node, True))

@@ -16,13 +16,13 @@ from .codegen.compile import compile, host_target
 from .codegen.kernel import text
 from .fusion import tape
 from .fusion.lower import Lowered, lower
-from .fusion.memory import Lifetimes, Liveness, Outputs
+from .fusion.memory import Lifetimes, Liveness, Outputs, referred
 from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node
-from .fusion.plan import Plan, Step, plan
+from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.config import settings
-from .runtime.errors import MovedError
+from .runtime.errors import CheckError, MovedError
 from .runtime.program import Launch, Program, execute
 from .runtime.target import Target
 
@@ -39,6 +39,7 @@ def evaluate(roots: Sequence[Node]) -> None:
         What a failed evaluation of a root raised, or FloatingPointError where errstate asks for it.
     """
     with lock:
+        pending_order(roots)  # what needs a failed value fails
         wanted: list[Node] = []
         for node in roots:
             if node.state == FAILED:
@@ -48,17 +49,32 @@ def evaluate(roots: Sequence[Node]) -> None:
         faults: list[tuple[Node, int]] = []
         if wanted:
             trace.count("evaluations")
-            _run(wanted, faults)
+            consumed: list[Node] = []
+            _run(wanted, faults, consumed)
             tape.compact()
+            if settings.check:
+                _verify(consumed)
     if faults:
         _errstate.report(faults)
+
+
+def _verify(consumed: list[Node]) -> None:
+    """Raise CheckError if something can still ask for a value whose memory was taken over."""
+    known = -1
+    while known != len(tape.nodes):  # dead nodes may hang on each other
+        known = len(tape.nodes)
+        tape.compact()
+    if referred(consumed):
+        raise CheckError(f"the memory of a value that can still be asked for was written over: {consumed}")
 
 
 def flush() -> None:
     """Evaluate everything on the tape that a handle can still ask for."""
     with lock:
         tape.compact()
-        evaluate(list(tape.wanted()))
+        wanted = tape.wanted()
+        pending_order(wanted)
+        evaluate([node for node in wanted if node.state == PENDING])
 
 
 def ready(x: Any) -> None:
@@ -74,7 +90,8 @@ def _again(node: Node) -> BaseException:
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
 
 
-def _run(wanted: list[Node], faults: list[tuple[Node, int]]) -> None:
+def _run(wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> None:
+    """Plan and execute; nodes that reported faults and nodes whose memory was taken over go to the lists."""
     liveness = Liveness(wanted, tape.taped())
     done = plan(wanted, liveness.order, liveness.live)
     lifetimes = Lifetimes(liveness, done)
@@ -86,10 +103,12 @@ def _run(wanted: list[Node], faults: list[tuple[Node, int]]) -> None:
         trace.emit("cut", cut.node.site, reason=cut.reason, op=cut.node.op)
         trace.log(3, f"cut {cut.node!r}: {cut.reason}")
     for position, step in enumerate(done.steps):
-        faults += _step(step, done, lifetimes, position)
+        faults += _step(step, done, lifetimes, position, consumed)
 
 
-def _step(step: Step, done: Plan, lifetimes: Lifetimes, position: int) -> list[tuple[Node, int]]:
+def _step(
+    step: Step, done: Plan, lifetimes: Lifetimes, position: int, consumed: list[Node]
+) -> list[tuple[Node, int]]:
     """Execute one step and commit its outputs; gives the nodes that reported faults with their bits."""
     if 0 in step.shape:
         for node in step.outputs:
@@ -116,6 +135,7 @@ def _step(step: Step, done: Plan, lifetimes: Lifetimes, position: int) -> list[t
     finally:
         for donor in outputs.taken:
             donor.state, donor.buffer = CONSUMED, None
+        consumed += outputs.taken
     for node, buffer in zip(step.outputs, outputs.buffers, strict=True):
         _commit(node, buffer)
     trace.emit("step", step.outputs[-1].site, nbytes=lowered.nbytes, values=len(lowered.kernel.values))

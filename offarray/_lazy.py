@@ -164,7 +164,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         if wider is None or wider != shape:
             return NotImplemented
     results = tuple(
-        _record.elementwise(op, operands, loop.inputs, d, shape) for op, d in zip(loop.ops, loop.outputs, strict=True)
+        _record.elementwise(op, operands, loop.inputs, d, shape, mask) for op, d in zip(loop.ops, loop.outputs, strict=True)
     )
     if not shape:
         results = tuple(map(scalar_of, results))
@@ -213,7 +213,7 @@ def into(loop: Loop, operands: list[Any], shape: Shape, out: ndarray, mask: ndar
     _record.writable(out)
     order = _record.order_of([out], out._shape)
     site = _record.here()
-    node = _record.expression(loop.ops[0], operands, loop.inputs, loop.outputs[0], out._shape, order, site)
+    node = _record.expression(loop.ops[0], operands, loop.inputs, loop.outputs[0], out._shape, order, site, mask)
     node = _record.cast(node, target, node.fault, site)
     _record.write(out, node, order, mask, site, operands)
     return out

@@ -128,8 +128,12 @@ def ready(x: Any) -> None:
 
 
 def export(x: Any) -> Array:
-    """A NumPy array that may be handed out."""
+    """A NumPy array that may be handed out; what is pending on the memory reads it before anybody else writes it."""
     host(x)
+    if x._at is not True:
+        from . import _record  # records on handles
+
+        _record.release(x._base)
     buffer = x._base.node.buffer
     return buffer.export(x._dtype, x._shape, x._offset, x._strides, x._writeable)  # type: ignore[no-any-return]
 

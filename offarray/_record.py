@@ -21,6 +21,7 @@ from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY,
 from .fusion.order import memory_order, spread
 from .fusion.view import View, contiguous
 from .runtime import trace
+from .runtime.buffer import allocate
 from .runtime.errors import BorrowError
 
 DType = numpy.dtype[Any]
@@ -98,22 +99,34 @@ def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None) -> Node:
 # ---------------------------------------------------------------------- recording
 def expression(
     op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape, order: tuple[int, ...],
-    site: Any,
+    site: Any, mask: ndarray | None = None,
 ) -> Node:  # fmt: skip
-    """The node of one elementwise operation, its operands cast to the loop's dtypes."""
+    """The node of one elementwise operation, its operands cast to the loop's dtypes.
+
+    Where `mask` is false nobody looks at the result: the operands are harmless values there, so that nothing faults.
+    """
     fault = _errstate.armed()
-    sources = tuple(cast(read(x, shape, order), d, fault, site) for x, d in zip(operands, loop, strict=True))
+    nodes = [read(x, shape, order) for x in operands]
+    if mask is not None and fault:
+        lanes = read(mask, shape, order)
+        nodes = [_harmless(op, lanes, node, tuple(shape[a] for a in order)) for node in nodes]
+    sources = tuple(cast(node, d, fault, site) for node, d in zip(nodes, loop, strict=True))
     if op in QUIET or (dtype.kind in "biu" and op not in ("floor_divide", "remainder", "fmod")):
         fault = 0
     return Node(MAP, op, dtype, tuple(shape[a] for a in order), sources, None, fault, site)
 
 
+def _harmless(op: str, mask: Node, node: Node, shape: Shape) -> Node:
+    safe = constant(0 if op == "arctanh" else 1, node.dtype)
+    return Node(MAP, "select", node.dtype, shape, (mask, node, safe))
+
+
 def elementwise(
-    op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape
+    op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape, mask: ndarray | None = None
 ) -> ndarray:
     """Record `op` over operands that broadcast to `shape`; gives a handle on the pending result."""
     order = order_of(operands, shape)
-    node = expression(op, operands, loop, dtype, shape, order, here())
+    node = expression(op, operands, loop, dtype, shape, order, here(), mask)
     return deliver(node, shape, order, operands)
 
 
@@ -124,18 +137,19 @@ def deliver(node: Node, shape: Shape, order: tuple[int, ...], operands: Sequence
     return result
 
 
-def commit(node: Node, operands: Sequence[Operand] = ()) -> None:
-    """Put a recorded node on the tape; evaluate what cannot wait."""
+def commit(node: Node, operands: Sequence[Operand] = (), faulty: bool = False) -> None:
+    """Put a recorded node on the tape; evaluate what cannot wait. `faulty`: a node below it may report a fault."""
     trace.count("operations")
     trace.emit("operation", node.site, op=node.op)
     if tape.due(node):
         _evaluate.flush()
     tape.add(node)
-    if (_faulty(node) and _errstate.immediate()) or any(type(x) is ndarray and is_shared(x) for x in operands):
+    if ((faulty or may_fault(node)) and _errstate.immediate()) or any(type(x) is ndarray and is_shared(x) for x in operands):
         _evaluate.evaluate((node,))
 
 
-def _faulty(node: Node) -> bool:
+def may_fault(node: Node) -> bool:
+    """Whether a node just recorded, or the conversion of one of its operands, may report a fault."""
     return node.fault != 0 or any(s.fault and s.kind == MAP and s.op == "cast" for s in node.src)
 
 
@@ -223,8 +237,21 @@ def before_host_write(x: ndarray) -> None:
     with _evaluate.lock:
         if x._base.node.state == PENDING:
             _evaluate.evaluate((x._base.node,))
-        if not unread(x._base):
-            _evaluate.flush()
+        release(x._base)
+
+
+def release(base: Base) -> None:
+    """Make the memory of a base, whose value is there, free to be written: nothing pending reads it afterwards."""
+    if unread(base):
+        return
+    _evaluate.flush()
+    buffer = base.node.buffer
+    if unread(base) or buffer is None or buffer.shared:
+        return
+    # something still holds the old version, such as work of another thread: the new one gets memory of its own
+    new = allocate(buffer.nbytes)
+    new.raw[: buffer.nbytes] = buffer.raw[: buffer.nbytes]
+    base.node = leaf(new, base.node.dtype, base.node.shape)
 
 
 def assign(x: ndarray, operand: Operand, mask: ndarray | None = None) -> None:
@@ -235,6 +262,8 @@ def assign(x: ndarray, operand: Operand, mask: ndarray | None = None) -> None:
     order = order_of([x], x._shape)
     site = here()
     value = cast(read(operand, x._shape, order), x._dtype, _errstate.armed(), site)
+    if type(operand) is ndarray and value is operand._base.node:
+        value = copied(value, value.shape)  # no two bases share a node
     write(x, value, order, mask, site, (operand,) if mask is None else (operand, mask))
 
 
@@ -246,6 +275,7 @@ def write(
         return
     shape = tuple(x._shape[a] for a in order)
     view = View(x._offset, shape, tuple(x._strides[a] for a in order))
+    faulty = may_fault(value)
     if mask is not None:
         kept = read(x, x._shape, order)
         value = Node(MAP, "select", x._dtype, shape, (read(mask, x._shape, order), value, kept), None, 0, site)
@@ -253,22 +283,17 @@ def write(
     if not _replaces(x, view):
         _update(x, value, view, site)
         return
-    if value.state != PENDING or value.shape != shape or value.kind not in (MAP, FOLD) or _named(value):
+    if value.shape != shape:
         value = copied(value, shape)
     x._base.node = value
     x._np = x._at = None
-    commit(value, operands)
+    commit(value, operands, faulty)
 
 
 def copied(value: Node, shape: Shape) -> Node:
     """A node of its own with the elements of `value`, which has the same shape or is a scalar."""
     strides = contiguous(value.shape, value.dtype.itemsize) if value.shape else (0,) * len(shape)
     return Node(READ, "", value.dtype, shape, (value,), View(0, shape, strides), 0, here())
-
-
-def _named(value: Node) -> bool:
-    # a node that was on the tape before this statement is somebody's value: it gets no second base
-    return bool(tape.nodes) and any(n is value for n in tape.nodes[-64:])
 
 
 def _replaces(x: ndarray, view: View) -> bool:
