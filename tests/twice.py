@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import os
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -55,6 +56,7 @@ class Raised(NamedTuple):
     """An exception as a value."""
 
     kind: type[BaseException]
+    trace: str = ""
 
 
 def caught(action: Callable[[], Any]) -> Any:
@@ -62,7 +64,7 @@ def caught(action: Callable[[], Any]) -> Any:
     try:
         return action()
     except Exception as error:
-        return Raised(type(error))
+        return Raised(type(error), traceback.format_exc())
 
 
 class Seen(NamedTuple):
@@ -73,6 +75,7 @@ class Seen(NamedTuple):
     shape: tuple[int, ...] = ()
     order: tuple[Any, ...] = ()
     value: Any = None
+    trace: str = ""  # of a raised exception, to be shown
 
 
 def is_array(x: Any) -> bool:
@@ -90,14 +93,15 @@ def order(x: Any) -> tuple[Any, ...]:
 
 def real(x: Any) -> Any:
     """A NumPy copy of an array of either library."""
-    return x.copy() if isinstance(x, numpy.ndarray) else numpy.array(x, copy=True)
+    # by type: a handle may well claim to be an instance of NumPy's class
+    return x.copy() if issubclass(type(x), numpy.ndarray) else numpy.array(x, copy=True)
 
 
 def seen(x: Any) -> Any:
     """`x` taken apart into comparable pieces; containers are walked."""
     if isinstance(x, Raised):
         public = next(k for k in x.kind.__mro__ if not k.__name__.startswith("_"))
-        return Seen("raised", value=public)
+        return Seen("raised", value=public, trace=x.trace)
     if is_array(x):
         kind = "array" if type(x) in (numpy.ndarray, MODULE.ndarray) else type(x).__name__
         return Seen(kind, str(x.dtype), x.shape, order(x), real(x))
@@ -141,6 +145,8 @@ def equal(got: numpy.ndarray, want: numpy.ndarray, ulp: int = 0) -> bool:
 
 def differ(got: Any, want: Any, ulp: int = 0, where: str = "result") -> str:
     """The first difference between two `seen` pieces, or ''."""
+    if isinstance(got, Seen) and got.kind == "raised" != getattr(want, "kind", ""):
+        return f"{where}: raised {got.value} instead of {want!r}\n{got.trace}"
     if type(got) is not type(want) or (isinstance(got, (list, dict)) or type(got) is tuple) and len(got) != len(want):
         return f"{where}: {got!r} instead of {want!r}"
     if isinstance(want, dict):
@@ -151,7 +157,8 @@ def differ(got: Any, want: Any, ulp: int = 0, where: str = "result") -> str:
         pairs = enumerate(zip(got, want, strict=True))
         return next(filter(None, (differ(g, w, ulp, f"{where}[{i - 1}]") for i, (g, w) in pairs)), "")
     if want.kind == "raised" == got.kind:
-        return "" if issubclass(got.value, want.value) else f"{where}: raised {got.value} instead of {want.value}"
+        fits = issubclass(got.value, want.value)
+        return "" if fits else f"{where}: raised {got.value} instead of {want.value}\n{got.trace}"
     if got[:4] != want[:4]:
         return f"{where}: {got} instead of {want}"
     if isinstance(want.value, numpy.ndarray):
@@ -195,9 +202,6 @@ def same(body: Body, mode: str = "default", ulp: int = 0, **more: Any) -> None:
     want = outcome(body, numpy)
     got = outcome(body, MODULE, chosen)
     problem = differ(got.result, want.result, ulp)
-    if problem and got.result.__class__ is Seen and got.result.kind == "raised" != getattr(want.result, "kind", ""):
-        with settings(**chosen.settings):
-            body(MODULE)  # once more, for the traceback
     assert not problem, f"[{mode}] {problem}"
     if chosen.settings.get("faults") == "deferred":
         late = set(got.warnings) - set(want.warnings)  # a warning of a value that nobody looks at is never given
