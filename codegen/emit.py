@@ -229,6 +229,8 @@ class Emitter:
         """Lanes of fold `n`'s elements inside the open vector loop."""
         fold = self.kernel.values[n].arg
         assert isinstance(fold, Fold)
+        if frame.lanes == 1:
+            return 1
         return frame.lanes if (self.domains[n] | axes_mask(fold.axes)) >> self.plan.vector & 1 else 1
 
     # ------------------------------------------------------------------ faults

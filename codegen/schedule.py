@@ -119,7 +119,13 @@ def _scores(kernel: Kernel) -> list[int]:
 def vector_axis(kernel: Kernel) -> int:
     """The axis that most accesses cross in steps of one item; among equals the fastest."""
     score = _scores(kernel)
-    return max(range(kernel.rank), key=lambda a: (score[a], a), default=-1)
+    return max(_candidates(kernel), key=lambda a: (score[a], a), default=-1)
+
+
+def _candidates(kernel: Kernel) -> list[int]:
+    """Axes that may be the vector axis: a scan over several axes goes along the last one first."""
+    slow = {a for v in kernel.values if isinstance(v.arg, Fold) and v.arg.keep == "prefix" for a in v.arg.axes[:-1]}
+    return [a for a in range(kernel.rank) if a not in slow]
 
 
 def narrow_axis(kernel: Kernel, vector: int) -> int | None:
@@ -128,7 +134,8 @@ def narrow_axis(kernel: Kernel, vector: int) -> int | None:
     for n, v in enumerate(kernel.values):
         if isinstance(v.arg, Fold) and v.arg.keep == "last" and vector in v.arg.axes:
             others |= dom[n]
-    return max(bits(others), key=lambda a: (score[a], a), default=None)
+    free = set(bits(others)).intersection(_candidates(kernel))
+    return max(free, key=lambda a: (score[a], a), default=None)
 
 
 class Scheduler:
