@@ -41,6 +41,7 @@ class Lowered(NamedTuple):
     extents: Shape
     faults: tuple[Node, ...]  # the node of each faulting value, in the order of their bytes
     nbytes: int
+    scalars: tuple[tuple[int, str, Node], ...] = ()  # (word, dtype, node) of each scalar that is a constant's value
 
 
 class Target(NamedTuple):
@@ -79,7 +80,7 @@ class Builder:
         self.inside = inside  # stored nodes computed in this very kernel
         self.values: list[Value] = []
         self.places: dict[int, Place] = {}
-        self.scalars: list[tuple[str, Any]] = []
+        self.scalars: list[tuple[str, Any, Node | None]] = []
         self.memo: dict[Key, int] = {}
         self.loads: dict[Any, int] = {}
         self.iotas: dict[int, int] = {}
@@ -141,7 +142,7 @@ class Builder:
         if node.kind == FOLD:
             return self._fold(node, dtype, below[0], at)
         if node.kind == CONST:
-            return self._scalar(dtype, node.arg)
+            return self._scalar(dtype, node.arg, node)
         if node.kind == IOTA:
             return self._index(at[node.arg])
         assert node.kind == GATHER, node
@@ -179,8 +180,8 @@ class Builder:
             self.places[found] = Place(buffer, dtype, offset, strides, index_strides)
         return found
 
-    def _scalar(self, dtype: str, value: Any) -> int:
-        self.scalars.append((dtype, value))
+    def _scalar(self, dtype: str, value: Any, node: Node | None = None) -> int:
+        self.scalars.append((dtype, value, node))
         return self._add(Value("arg", dtype, (), len(self.scalars) - 1))
 
     def _index(self, affine: tuple[int, tuple[tuple[int, int], ...]]) -> int:
@@ -347,17 +348,20 @@ def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> 
     for n, where in stores:
         codes = _codes(where, order, words)
         written.append(Store(operand(where, "w"), codes, n, mask(domain)))
-    for dtype, scalar in builder.scalars:
-        words.extend(_words(dtype, scalar))
+    constants = []
+    for dtype, scalar, node in builder.scalars:
+        if node is not None:
+            constants.append((len(words), dtype, node))
+        words.extend(scalar_words(dtype, scalar))
     kernel = Kernel(
-        len(order), tuple(values), tuple(written), _operands(entries), tuple(dtype for dtype, _ in builder.scalars)
+        len(order), tuple(values), tuple(written), _operands(entries), tuple(entry[0] for entry in builder.scalars)
     )
     faults = tuple(builder.nodes[n] for n in sorted(builder.nodes))
     pointers = tuple(entry[0] for entry in entries)
     nbytes = sum(p.high - p.low for p in pointers) + sum(
         p.high - p.low for p, e in zip(pointers, entries, strict=True) if e[2] == "rw"
     )
-    return Lowered(kernel, pointers, tuple(words), extents, faults, nbytes)
+    return Lowered(kernel, pointers, tuple(words), extents, faults, nbytes, tuple(constants))
 
 
 def _merge(
@@ -434,7 +438,8 @@ def _operands(entries: list[list[Any]]) -> tuple[Operand, ...]:
     return tuple(result)
 
 
-def _words(dtype: str, value: Any) -> tuple[int | float, ...]:
+def scalar_words(dtype: str, value: Any) -> tuple[int | float, ...]:
+    """A scalar argument as words of the argument row."""
     if dtype[0] == "c":
         return float(value.real), float(value.imag)
     if dtype[0] == "f":

@@ -38,12 +38,14 @@ class Liveness:
     ----------
     roots : list of Node
         Pending nodes to evaluate.
+    order : list of Node
+        Every pending node below them (`pending_order`).
     taped : collection of int
         Ids of the nodes that the tape holds.
     """
 
-    def __init__(self, roots: list[Node], taped: Collection[int]) -> None:
-        self.order = pending_order(roots)
+    def __init__(self, roots: list[Node], order: list[Node], taped: Collection[int]) -> None:
+        self.order = order
         self.leaves: list[Node] = []
         edges = self._edges()
         held = {id(node): 1 for node in roots}
@@ -140,6 +142,11 @@ class Outputs:
     def choose(self, reads: dict[int, list[Place]]) -> list[Target]:
         """The target of each output, given the kernel's accesses by buffer."""
         return [self._update(n, reads) if n.kind == UPDATE else self._fresh(n, reads) for n in self.step.outputs]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the launch is all there is to do."""
+        return not self._before and not self._after
 
     def prepare(self) -> None:
         """Copies that come before the launch."""
@@ -312,7 +319,7 @@ def lasting(base: Base, update: Node, taped: Collection[int]) -> bool:
 
     It would be worked out again from memory that the update has overwritten.
     """
-    liveness = Liveness([update], taped)
+    liveness = Liveness([update], pending_order([update]), taped)
     needs: set[int] = set()
     for node in liveness.order:
         if node is not update and any(source is base.node or id(source) in needs for source in node.src):

@@ -14,7 +14,7 @@ from ._site import here
 from ._site import text as line
 from .codegen.compile import compile, host_target
 from .codegen.kernel import text
-from .fusion import tape
+from .fusion import replay, tape
 from .fusion.lower import Lowered, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
 from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node
@@ -39,7 +39,7 @@ def evaluate(roots: Sequence[Node]) -> None:
         What a failed evaluation of a root raised, or FloatingPointError where errstate asks for it.
     """
     with lock:
-        pending_order(roots)  # what needs a failed value fails
+        order = pending_order(roots)  # what needs a failed value fails
         wanted: list[Node] = []
         for node in roots:
             if node.state == FAILED:
@@ -50,7 +50,7 @@ def evaluate(roots: Sequence[Node]) -> None:
         if wanted:
             trace.count("evaluations")
             consumed: list[Node] = []
-            _run(wanted, faults, consumed)
+            _run(wanted, order, faults, consumed)
             tape.compact()
             if settings.check:
                 _verify(consumed)
@@ -90,12 +90,18 @@ def _again(node: Node) -> BaseException:
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
 
 
-def _run(wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> None:
-    """Plan and execute; nodes that reported faults and nodes whose memory was taken over go to the lists."""
-    liveness = Liveness(wanted, tape.taped())
-    done = plan(wanted, liveness.order, liveness.live)
+def _run(wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> None:
+    """Replay or plan, and execute; nodes that reported faults and nodes whose memory was taken over go to the lists."""
+    liveness = Liveness(wanted, order, tape.taped())
+    key = replay.key_of(wanted, liveness) if trace.events is None and settings.debug < 3 and not settings.check else None
+    recipe = replay.recipes.get(key) if key is not None else None
+    if recipe is not None:
+        replay.run(recipe, liveness, faults, consumed, _commit)
+        return
+    done = plan(wanted, order, liveness.live)
     lifetimes = Lifetimes(liveness, done)
-    for node in liveness.order:
+    recorder = replay.Recorder(liveness, done, lifetimes.lingering)
+    for node in order:
         if id(node) in lifetimes.lingering:
             node.demanded += 1
     trace.count("cuts", len(done.cuts))
@@ -103,16 +109,19 @@ def _run(wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node
         trace.emit("cut", cut.node.site, reason=cut.reason, op=cut.node.op)
         trace.log(3, f"cut {cut.node!r}: {cut.reason}")
     for position, step in enumerate(done.steps):
-        faults += _step(step, done, lifetimes, position, consumed)
+        faults += _step(step, done, lifetimes, position, consumed, recorder)
+    if key is not None:
+        recorder.finish(key)
 
 
 def _step(
-    step: Step, done: Plan, lifetimes: Lifetimes, position: int, consumed: list[Node]
+    step: Step, done: Plan, lifetimes: Lifetimes, position: int, consumed: list[Node], recorder: replay.Recorder
 ) -> list[tuple[Node, int]]:
     """Execute one step and commit its outputs; gives the nodes that reported faults with their bits."""
     if 0 in step.shape:
         for node in step.outputs:
             _commit(node, node.src[0].buffer if node.kind == UPDATE else allocate(node.nbytes))
+        recorder.stages = None
         return []
     outputs = Outputs(step, lifetimes.donors(step, position) if settings.donate else [])
     lowered = lower(step, done, outputs.choose)
@@ -123,7 +132,7 @@ def _step(
         node.state = RUNNING
     try:
         outputs.prepare()
-        found = _launch(compiled, lowered)
+        found = _launch(compiled, lowered, outputs, recorder)
         outputs.finish()
     except BaseException as error:
         for node in step.outputs:
@@ -142,8 +151,10 @@ def _step(
     return found
 
 
-def _launch(compiled: Any, lowered: Lowered) -> list[tuple[Node, int]]:
-    buffers: list[Buffer | None] = list({id(p.buffer): p.buffer for p in lowered.pointers}.values())
+def _launch(
+    compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.Recorder
+) -> list[tuple[Node, int]]:
+    buffers = list({id(p.buffer): p.buffer for p in lowered.pointers}.values())
     slots = {id(b): n for n, b in enumerate(buffers)}
     launch = Launch(
         compiled,
@@ -155,7 +166,9 @@ def _launch(compiled: Any, lowered: Lowered) -> list[tuple[Node, int]]:
         len(lowered.faults),
         lowered.nbytes,
     )
-    _, faults = execute(Program(len(buffers), (launch,)), buffers)
+    recorder.step(launch, buffers, lowered, outputs)
+    bind: list[Buffer | None] = list(buffers)
+    _, faults = execute(Program(len(buffers), (launch,)), bind)
     return [(node, bits) for node, bits in zip(lowered.faults, faults[0], strict=False) if bits]
 
 
