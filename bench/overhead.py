@@ -23,7 +23,7 @@ ROWS = (
     ("a * 2 + b", "x = a * 2 + b"),
     ("chain of 8", "x = ((a + b) * a - b) / 2.0 + a * b - 1.0 + a"),
     ("sqrt(a)", "x = np.sqrt(a)"),
-    ("a += b", "a += b"),
+    ("a += b", "x += b"),
     ("a.sum()", "x = float(a.sum())"),
     ("a[3]", "x = a[3]"),
     ("a[1:-1]", "x = a[1:-1]"),
@@ -38,10 +38,10 @@ ROWS = (
 def timed(statement: str, library: Any, n: int) -> tuple[list[float], int]:
     """Seconds of one repetition, several times, and the kernels of one repetition."""
     rng = numpy.random.default_rng(1)
-    lazy = library is offarray and statement.startswith("x =") and "float" not in statement and "[3]" not in statement
-    names = {"np": library, "n": n, "a": library.array(rng.random(n) + 1), "b": library.array(rng.random(n) + 1)}
+    lazy = library is offarray and n > offarray.config.get("eager_size") and not statement.startswith("a[")
+    names = {"np": library, "n": n, "A": library.array(rng.random(n) + 1), "B": library.array(rng.random(n) + 1)}
     text = f"{statement}; np.evaluate(x)" if lazy else statement
-    timer = timeit.Timer(text, globals=names)
+    timer = timeit.Timer(text, setup="x = a = A; b = B", globals=names)
     timer.timeit(3)
     before = trace.stats()["kernels"]
     timer.timeit(1)
