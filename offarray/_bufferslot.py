@@ -7,8 +7,11 @@ in: offarray/__init__.py; out: an exported array.  From Python 3.12 on a class d
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from typing import Any
+
+import numpy
 
 from ._array import plain
 
@@ -28,8 +31,24 @@ def install(cls: Any) -> None:
         _install_slot(cls)
 
 
+@functools.cache
+def _faithful(dtype: numpy.dtype[Any]) -> bool:
+    """Whether a type comes back from a buffer as it was: NumPy itself takes our arrays as buffers before it asks else."""
+    try:
+        return numpy.asarray(memoryview(numpy.zeros(1, dtype))).dtype == dtype
+    except Exception:
+        return False
+
+
+def exported(x: Any) -> numpy.ndarray[Any, Any]:
+    """The array whose buffer stands for the handle's."""
+    if x.dtype.num > 16 and not _faithful(x.dtype):
+        raise BufferError(f"arrays of type {x.dtype} have no buffer")
+    return plain(x)
+
+
 def _buffer(self: Any, flags: int) -> memoryview:
-    return memoryview(plain(self))
+    return memoryview(exported(self))
 
 
 def _install_slot(cls: Any) -> None:
@@ -40,7 +59,7 @@ def _install_slot(cls: Any) -> None:
 
     def get(x: Any, view: int, flags: int) -> int:
         try:
-            return get_buffer(plain(x), view, flags)  # type: ignore[no-any-return]
+            return get_buffer(exported(x), view, flags)  # type: ignore[no-any-return]
         except Exception:
             ctypes.c_void_p.from_address(view + ctypes.sizeof(ctypes.c_void_p)).value = None  # view.obj
             return -1

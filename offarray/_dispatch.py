@@ -128,10 +128,9 @@ def result(value: Any, seen: Handles, held: int = 2) -> Any:
         if root is None:
             return wrap([value, value][0])
         return wrap_view(value, root, seen)
-    if t is tuple:
-        return tuple([result(v, seen, 4) for v in value])
-    if t is list:
-        return [result(v, seen, 4) for v in value]
+    if t is tuple or t is list:
+        items = [result(v, seen, 4) for v in value]
+        return value if all(map(_same, items, value)) else t(items)
     if isinstance(value, tuple) and hasattr(t, "_fields"):
         return t(*[result(v, seen, 4) for v in value])
     return value
@@ -150,9 +149,10 @@ class _Shown:
         return getattr(self._operand, name)
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
+    """An operand as NumPy can take it, where its `__array__` may give a handle."""
     if type(value) in (list, tuple):
-        return type(value)(map(_shown, value))
+        return type(value)(map(shown, value))
     if hasattr(type(value), "__array__") and not isinstance(value, RealArray | numpy.generic):
         return _Shown(value)
     return value
@@ -165,7 +165,7 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
     except ValueError as error:
         if "__array__ method not producing an array" not in str(error):
             raise
-    return impl(*map(_shown, args), **{k: _shown(v) for k, v in kwargs.items()})
+    return impl(*map(shown, args), **{k: shown(v) for k, v in kwargs.items()})
 
 
 def before_write(x: Any) -> None:
@@ -346,7 +346,7 @@ def public(
             return composed(impl, args, kwargs)
         if writes is not None and len(args) > writes:
             before_write(args[writes])
-        return step(name, impl, args, kwargs, door, call)
+        return step(name, real, args, kwargs, door, call)  # by NumPy's dispatch, which checks sequences
 
     return dressed(call, real)
 

@@ -156,6 +156,14 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> b
     return True
 
 
+def _signed(name: str) -> Any:
+    def mark(method: Any) -> Any:
+        method.__wrapped__ = getattr(numpy.flatiter, name)  # what inspect.signature reads
+        return method
+
+    return mark
+
+
 class FlatType(type):
     """Metaclass of `flatiter`: NumPy's own is an instance too."""
 
@@ -188,6 +196,7 @@ class flatiter(metaclass=FlatType):
         """Number of the next element."""
         return self._real.index
 
+    @_signed("copy")
     def copy(self) -> ndarray:
         """The elements as a new array."""
         host(self._array)
@@ -216,6 +225,7 @@ class flatiter(metaclass=FlatType):
     def __delitem__(self, key: Any) -> None:
         raise TypeError("Cannot delete iterator elements")
 
+    @_signed("__array__")
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         host(self._array)
         return self._real.__array__(dtype) if dtype is not None else self._real.__array__()

@@ -121,6 +121,8 @@ def _identity(name: str) -> Any:
 
 def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **kwargs: Any) -> Any:
     """A copy of a pending array stays pending."""
+    if type(a) in (list, tuple) and (dtype is object or dtype == "O"):
+        return _lazy.fresh(numpy.array(a, dtype, copy=copy, order=order, **kwargs))  # elements stay what they are
     if not is_pending(a) or kwargs or order != "K":
         return NotImplemented
     if dtype is not None and numpy.dtype(dtype) != a._dtype:

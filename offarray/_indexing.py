@@ -12,7 +12,7 @@ import numpy
 
 from . import _creation, _lazy, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
-from ._dispatch import Handles, before_write, convert, numpy_call, result
+from ._dispatch import Handles, before_write, convert, numpy_call, result, shown
 from ._memory import native
 from ._scalar import settled
 from .runtime.config import settings
@@ -28,9 +28,9 @@ def plain_key(key: Any, seen: Handles) -> Any:
     if t is tuple:
         for k in key:
             if type(k) not in _SIMPLE:
-                return tuple([convert(k, seen) for k in key])
+                return tuple([shown(convert(k, seen)) for k in key])
         return key
-    return convert(key, seen)
+    return shown(convert(key, seen))
 
 
 def getitem(self: ndarray, key: Any) -> Any:

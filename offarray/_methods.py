@@ -299,7 +299,9 @@ def install(cls: Any) -> None:
     made.update(
         view=view_method, byteswap=byteswap, resize=resize, setflags=setflags, __array__=array, __iter__=iterate,
         __contains__=contains, __reduce_ex__=reduce_ex, __format__=_format, __array_function__=array_function,
-        __array_wrap__=array_wrap,
+        __array_wrap__=array_wrap, __reduce__=_reduce, __setstate__=_setstate, __copy__=_copy, __deepcopy__=_deepcopy,
+        __array_finalize__=_finalize, __array_namespace__=_namespace, __dlpack__=_dlpack,
+        __dlpack_device__=_dlpack_device,
     )  # fmt: skip
     for name, method in made.items():
         method.__name__ = name
@@ -315,17 +317,33 @@ def install(cls: Any) -> None:
     cls.flags = property(flagsobj, doc=RealArray.flags.__doc__)
     cls.ctypes = property(lambda self: plain(self).ctypes, doc=RealArray.ctypes.__doc__)
     cls.data = property(lambda self: plain(self).data, doc=RealArray.data.__doc__)
-    cls.__reduce__ = lambda self: reduce_ex(self, 2)
-    cls.__setstate__ = _setstate
-    cls.__copy__ = lambda self: fresh(host(self).__copy__())
-    cls.__deepcopy__ = lambda self, memo=None: fresh(host(self).__deepcopy__({} if memo is None else memo))
-    cls.__array_finalize__ = lambda self, obj=None: None
-    cls.__array_namespace__ = _namespace
-    cls.__dlpack__ = lambda self, **kwargs: plain(self).__dlpack__(**kwargs)
-    cls.__dlpack_device__ = lambda self: host(self).__dlpack_device__()
     cls.__class_getitem__ = classmethod(class_getitem)
     cls.__sizeof__ = lambda self: object.__sizeof__(self) + (self.nbytes if self._owner is None else 0)
     _bufferslot.install(cls)
+
+
+def _reduce(self: ndarray) -> Any:
+    return reduce_ex(self, 2)
+
+
+def _copy(self: ndarray) -> ndarray:
+    return fresh(host(self).__copy__())
+
+
+def _deepcopy(self: ndarray, memo: Any = None) -> ndarray:
+    return fresh(host(self).__deepcopy__({} if memo is None else memo))
+
+
+def _finalize(self: ndarray, obj: Any = None) -> None:
+    return None
+
+
+def _dlpack(self: ndarray, **kwargs: Any) -> Any:
+    return plain(self).__dlpack__(**kwargs)
+
+
+def _dlpack_device(self: ndarray) -> tuple[int, int]:
+    return host(self).__dlpack_device__()
 
 
 def _setstate(self: ndarray, state: Any) -> None:

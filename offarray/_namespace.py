@@ -18,6 +18,7 @@ from typing import Any
 import numpy
 
 from . import _dispatch
+from . import _rebind
 from ._array import Subclassable, host, ndarray, plain
 from ._dispatch import COUNTERPART, Handles, convert, public, result
 from ._flags import flatiter
@@ -84,7 +85,9 @@ def counterpart(value: Any, name: str) -> Any:
         return restore(value)
     if isinstance(value, types.ModuleType):
         inner = value.__name__.partition("numpy.")[2]
-        return Later(inner) if inner and not inner.startswith("_") else value
+        if "_core" in inner or not value.__name__.startswith("numpy"):
+            return value
+        return Later(inner) if inner and "._" not in "." + inner else _rebind.module(value)
     if isinstance(value, numpy.lib._index_tricks_impl.AxisConcatenator | numpy.lib._index_tricks_impl.nd_grid):
         return Indexer(value)
     if isinstance(value, numpy.generic | numpy.dtype):
@@ -137,7 +140,8 @@ def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
         if name.startswith("__") or not hasattr(real, name):
             getattr(real, name)  # NumPy's own message for names that are gone
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return counterpart(getattr(real, name), name)
+        value = counterpart(getattr(real, name), name)
+        return importlib.import_module(f"{ROOT}.{value.name}") if type(value) is Later else value
 
     target["__getattr__"] = module_getattr
     target["__dir__"] = lambda: sorted({*target, *later})

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch, _lazy, _rebind, _reductions
+from . import _direct, _dispatch, _lazy, _rebind, _reductions
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
 from .runtime.config import settings
@@ -59,7 +59,12 @@ class ufunc(metaclass=UfuncType):
                 else:
                     return _method(self, "__call__", args, kwargs)
             if room < 0:
-                return _method(self, "__call__", args, kwargs)
+                r = None
+                if len(args) == 1:
+                    r = _direct.unary(self.real, args[0])
+                elif len(args) == 2:
+                    r = _direct.binary(self.real, *args)
+                return _method(self, "__call__", args, kwargs) if r is None else r
             r = self.real(*real)
             if type(r) is RealArray:
                 return fresh(r)
@@ -87,6 +92,10 @@ class ufunc(metaclass=UfuncType):
         if args:
             before_write(args[0])
         return _method(self, "at", args, kwargs)
+
+    def resolve_dtypes(self, *args: Any, **kwargs: Any) -> Any:
+        """Data types of operands and results; see `numpy.ufunc.resolve_dtypes`."""
+        return self.real.resolve_dtypes(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -245,7 +254,9 @@ def array_ufunc(self: ndarray, function: Any, method: str, *inputs: Any, **kwarg
     if not isinstance(function, ufunc):
         raise TypeError(f"a ufunc is needed, not {type(function).__name__}")
     own = function if type(function) is ufunc else restore(function)
-    if type(out) is tuple and len(out) == 1 and method != "__call__":
+    if type(out) is tuple and out and out[0] is ...:
+        kwargs["out"] = ...
+    elif type(out) is tuple and len(out) == 1 and method != "__call__":
         kwargs["out"] = out[0]
     return own(*inputs, **kwargs) if method == "__call__" else getattr(own, method)(*inputs, **kwargs)
 
@@ -342,7 +353,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
         if self._at is HOST and self._np.size <= settings.eager_size:
             r = op(other, self._np)
         else:
-            r = _lazy.call(real, (other, self))
+            r = _lazy.binary(real, other, self)
             if r is not NotImplemented:
                 return r
             r = op(other, host(self))
@@ -378,7 +389,7 @@ def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
         if self._at is HOST and self._np.size <= settings.eager_size:
             r = op(self._np)
         else:
-            r = _lazy.call(real, (self,))
+            r = _lazy.unary(real, self)
             if r is not NotImplemented:
                 return r
             r = op(host(self))
