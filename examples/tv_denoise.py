@@ -59,5 +59,5 @@ assert small or after > before + 15.0, "the denoised picture must be clearly bet
 os.makedirs(folder, exist_ok=True)
 pixels = np.rint(np.concatenate([noisy, result], axis=1) * 255.0).astype(np.uint8)
 path = os.path.join(folder, "tv_denoise.png")
-Image.frombytes("RGB", pixels.shape[1::-1], pixels.tobytes()).save(path, compress_level=1)
+Image.fromarray(pixels).save(path, compress_level=1)
 print("wrote", path)

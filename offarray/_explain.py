@@ -18,7 +18,7 @@ from ._site import line
 from .fusion import tape
 from .fusion.memory import Liveness
 from .fusion.node import CONST, FOLD, IOTA, PENDING, READ, UPDATE, Node
-from .fusion.plan import Plan, Step, plan
+from .fusion.plan import Plan, Step, pending_order, plan
 
 _LINES = 12  # lines of the program that are listed for one kernel
 
@@ -54,7 +54,7 @@ def explain(*arrays: Any) -> str:
                     wanted.append(node)
         if not wanted:
             return "in memory: nothing to evaluate"
-        liveness = Liveness(wanted, tape.taped())
+        liveness = Liveness(wanted, pending_order(wanted), tape.taped())
         done = plan(wanted, liveness.order, liveness.live)
     steps = [step for step in done.steps if 0 not in step.shape]
     parts = [f"{len(steps)} kernel{'s' if len(steps) != 1 else ''}"]
