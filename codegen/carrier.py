@@ -75,6 +75,7 @@ class Carrier(Packing):
             now = self.cut(flat)
             inner = self.frame.enter(loop.axis, index)
             inner.carry.update({n: now[n] for n in loop.scans})
+            inner.entry = dict(inner.carry)
             elements = self.emitter.level(loop.body, inner)
             result = {n: inner.carry[n] for n in loop.scans}
             for n in loop.folds:
@@ -155,6 +156,7 @@ class Carrier(Packing):
         inner.places = dict(self.frame.places)
         inner.mask = mask
         inner.carry.update({n: now[n] for n in loop.scans})
+        inner.entry = dict(inner.carry)
         elements = self.emitter.level(loop.body, inner, bail)
         result = {n: inner.carry[n] for n in loop.scans}
         for n in loop.folds:

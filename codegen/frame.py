@@ -26,8 +26,8 @@ class Frame:
         Lanes of the open vector loop, 1 if none is open.
     mask : str or None
         Register of the lanes inside the extent; None if all are.
-    carry : dict
-        States of the scans that open loops carry.
+    entry, carry : dict
+        States of the scans that open loops carry: when the present index began, and now.
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,7 @@ class Frame:
         self.index: dict[int, str] = {}
         self.lanes = 1
         self.mask: str | None = None
+        self.entry: dict[int, State] = {}
         self.carry: dict[int, State] = {}
 
     def enter(self, axis: int, index: str, lanes: int | None = None) -> Frame:
@@ -45,7 +46,7 @@ class Frame:
         inner.regs, inner.wide, inner.places = dict(self.regs), dict(self.wide), dict(self.places)
         inner.index = {**self.index, axis: index}
         inner.lanes = self.lanes if lanes is None else lanes
-        inner.mask, inner.carry = self.mask, dict(self.carry)
+        inner.mask, inner.entry, inner.carry = self.mask, dict(self.entry), dict(self.carry)
         return inner
 
 

@@ -99,7 +99,7 @@ class Loops:
         lanes = {n: emitter.fold_lanes(n, frame) for n in loop.folds}
         lanes |= {n: self.scan_lanes(n, frame) for n in loop.scans}
         states = {n: emitter.kinds[n].identity(lanes[n]) for n in loop.folds}
-        states |= {n: frame.carry.get(n) or emitter.kinds[n].identity(lanes[n]) for n in loop.scans}
+        states |= {n: frame.entry.get(n) or emitter.kinds[n].identity(lanes[n]) for n in loop.scans}
         carrier = Carrier(self, loop, frame, lanes)
         start, stop = emitter.bounds(loop.axis)
         ordered = [n for n in loop.folds if emitter.kinds[n].ordered]

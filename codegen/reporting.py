@@ -55,8 +55,11 @@ def with_checks(kernel: Kernel) -> Kernel:
     The argument row stays the same: values are added behind the others, and stores that write nothing.
     """
     values, stores = list(kernel.values), list(kernel.stores)
+    used = {store.value for store in stores}
+    for n in range(len(values) - 1, -1, -1):
+        used.update(values[n].src if n in used else ())
     for n, value in enumerate(kernel.values):
-        if not is_summed(kernel, n):
+        if n not in used or not is_summed(kernel, n):
             continue
         assert isinstance(value.arg, Fold)
         source = value.src[0]

@@ -204,7 +204,9 @@ class Scheduler:
                     mask |= axes_mask(over)
                 else:
                     closed = [a for a in over if not opened >> a & 1]
-                    mask |= axes_mask(closed[1:])
+                    begun = 0 < len(closed) < len(over)
+                    # Half way into a scan nothing else may come between its axes.
+                    mask |= ~(1 << closed[0]) if begun else axes_mask(closed[1:])
             found[n] = mask
         return found
 
