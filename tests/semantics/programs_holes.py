@@ -274,6 +274,17 @@ def zero_dimensions(np: Any) -> Any:
     return a, b, a[()], a[...], a.shape, np.asarray(5), c, np.array(7).item(), np.add(a, 1, out=np.array(0.0))
 
 
+@program
+def constant_without_axes_is_an_array(np: Any) -> Any:
+    c = np.full((), 3)
+    a = line(np)
+    first = a + c
+    c += 4
+    second = a * c
+    np.multiply(a, c, out=a)
+    return first, second, a, c, a.astype("f4") + c, np.where(a > 5, c, a)
+
+
 # -- effects other than writes -----------------------------------------------------------------------------------------
 
 
