@@ -87,7 +87,8 @@ def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None) -> Node:
     """`node` converted to `dtype`, with C's conversions as NumPy's "unsafe" casting."""
     if node.dtype == dtype:
         return node
-    if node.kind == CONST and node.state == PENDING and not node.shape and not (node.dtype.kind in "fc" and dtype.kind in "iu"):
+    literal = node.kind == CONST and node.state == PENDING and not node.shape
+    if literal and not (node.dtype.kind in "fc" and dtype.kind in "iu"):
         with numpy.errstate(all="ignore"):
             return Node(CONST, "", dtype, (), (), numpy.asarray(node.arg).astype(dtype)[()])
     faulty = (node.dtype.kind in "fc" and dtype.kind in "iu") or (
