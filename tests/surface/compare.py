@@ -1,0 +1,38 @@
+"""Comparison of what the two libraries gave, for the tests of the surface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import offarray
+
+
+def same(got: Any, want: Any, rtol: float = 0.0) -> None:
+    """Assert that `got` (offarray's) is what `want` (NumPy's) is: kind, dtype, shape, values."""
+    if isinstance(want, (tuple, list)):
+        assert type(got).__name__ == type(want).__name__
+        assert len(got) == len(want)
+        for g, w in zip(got, want, strict=True):
+            same(g, w, rtol)
+        return
+    if type(want) is numpy.ndarray:
+        assert type(got) is offarray.ndarray, type(got)
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        g = numpy.asarray(got)
+        if rtol and want.dtype.kind in "fc":
+            numpy.testing.assert_allclose(g, want, rtol=rtol, atol=rtol)
+        else:
+            numpy.testing.assert_array_equal(g, want)
+        return
+    if isinstance(want, numpy.generic):
+        assert isinstance(got, type(want)), (type(got), type(want))
+        if rtol and want.dtype.kind in "fc":
+            numpy.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+        else:
+            numpy.testing.assert_array_equal(got, want)
+        return
+    assert type(got) is type(want)
+    assert got == want or got != got

@@ -1,0 +1,69 @@
+"""What NumPy runs on the host is counted, with reason and line, and refused or warned of when asked."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy
+import pytest
+
+import offarray as np
+from offarray._fallback import FallbackWarning
+from offarray.runtime import trace
+from offarray.runtime.config import config
+from offarray.runtime.errors import FallbackError
+
+from .compare import same
+
+
+def _objects() -> object:
+    return np.array([1, 2] * 2000, dtype=object)
+
+
+def test_raise_refuses_with_reason_and_line() -> None:
+    x = _objects()
+    with config(fallback="raise"), pytest.raises(FallbackError, match="object") as caught:
+        np.sum(x)
+    assert __file__ in str(caught.value)
+
+
+def test_warn_points_at_the_users_line() -> None:
+    x = _objects()
+    with config(fallback="warn"), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        total = np.sum(x)
+        line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+    assert total == 6000
+    assert [w.category for w in found] == [FallbackWarning]
+    assert (found[0].filename, found[0].lineno) == (__file__, line)
+    assert "sum" in str(found[0].message)
+
+
+def test_allow_counts() -> None:
+    x = _objects()
+    before = trace.counters["fallbacks"]
+    trace.record(True)
+    np.sum(x)
+    events = [e for e in trace.record(False) or [] if e.kind == "fallback"]
+    assert trace.counters["fallbacks"] == before + 1
+    assert events[0].fields["name"] == "sum"
+    assert "object" in events[0].fields["reason"]
+
+
+def test_library_steps_conversion_and_small_work_are_no_fallbacks(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.arange(5000.0) * 2
+    with config(fallback="raise"):
+        ordered = np.sort(x)[::-1]
+        np.linalg.norm(x)
+        np.fft.fft(x)
+        np.random.default_rng(0).shuffle(ordered)
+        print(x)
+        repr(x)
+        x.tolist()
+        np.array([1, 2, 3])
+        np.sum(np.array([1, 2], dtype=object))
+    before = trace.counters["library_bytes"]
+    same(np.sort(x), numpy.arange(5000.0) * 2)
+    assert trace.counters["library_bytes"] == before + x.nbytes
+    assert capsys.readouterr().out
