@@ -55,14 +55,16 @@ def _kept(node: Node) -> int:
     return node.nbytes if node.shape else 0
 
 
-def compact() -> None:
-    """Forget nodes that are no longer pending, and those that nothing but the tape refers to."""
+def compact(thorough: bool = False) -> None:
+    """Forget nodes that are no longer pending and, when they keep much memory, those that only the tape refers to."""
     global pending_bytes
+    if not nodes:
+        return
     nodes[:] = [node for node in nodes if node.state == PENDING]
-    if nodes:
+    if nodes and (thorough or 8 * pending_bytes >= settings.bound_bytes):
         for position in idle(nodes):
             del nodes[position]
-    pending_bytes = retained(nodes)
+    pending_bytes = sum(map(_kept, nodes))
 
 
 def taped() -> set[int]:

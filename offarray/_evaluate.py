@@ -51,6 +51,7 @@ def evaluate(roots: Sequence[Node]) -> None:
             trace.count("evaluations")
             consumed: list[Node] = []
             _run(wanted, order, faults, consumed)
+            order.clear()  # what it kept alive is nobody's any more
             tape.compact()
             if settings.check:
                 _verify(consumed)
@@ -71,7 +72,7 @@ def _verify(consumed: list[Node]) -> None:
 def flush() -> None:
     """Evaluate everything on the tape that a handle can still ask for."""
     with lock:
-        tape.compact()
+        tape.compact(thorough=True)
         wanted = tape.wanted()
         pending_order(wanted)
         evaluate([node for node in wanted if node.state == PENDING])

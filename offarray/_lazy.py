@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from . import _record
+from . import _direct, _record
 from ._array import HOST, RealArray, fresh, host, make, ndarray
 from ._memory import foreign, native
 from ._promotion import WEAK, Loop, loop_of, scalar
@@ -273,7 +273,14 @@ def _scalar_operator(op: Any, real: numpy.ufunc, reflected: bool) -> Any:
 
 def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
     """Record `real(x, y)`."""
-    return call(real, (x, y))
+    answer = _direct.binary(real, x, y)
+    return call(real, (x, y)) if answer is None else answer
+
+
+def unary(real: numpy.ufunc, x: ndarray) -> Any:
+    """Record `real(x)`."""
+    answer = _direct.unary(real, x)
+    return call(real, (x,)) if answer is None else answer
 
 
 def power(real: numpy.ufunc, x: ndarray, exponent: Any) -> Any:
@@ -281,7 +288,10 @@ def power(real: numpy.ufunc, x: ndarray, exponent: Any) -> Any:
     if type(x) in KINDS:
         x = x._handle
     special = _special_power(x._dtype.kind, exponent)
-    return call(real, (x, exponent)) if special is None else call(special, (x,))
+    if special is None:
+        return call(real, (x, exponent))
+    answer = _direct.unary(special, x)
+    return call(special, (x,)) if answer is None else answer
 
 
 _POWERS = {2: numpy.square, 1: numpy.positive}

@@ -51,7 +51,8 @@ def adopt(x: Any, foreign: bool = False) -> Base:
     dtype = a.dtype
     buffer = buffers.adopt(a, foreign)
     if a.flags.c_contiguous or not dtype.itemsize:
-        shape = a.shape
+        shape = x._shape = a.shape  # the node's very tuple tells that the handle is the whole of its base
+        x._dtype = dtype
     else:
         shape = (buffer.nbytes // dtype.itemsize,)
     node = leaf(buffer, dtype, shape)
