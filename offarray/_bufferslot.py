@@ -33,7 +33,7 @@ def install(cls: Any) -> None:
 
 @functools.cache
 def _faithful(dtype: numpy.dtype[Any]) -> bool:
-    """Whether a type comes back from a buffer as it was: NumPy itself takes our arrays as buffers before it asks else."""
+    """Whether a type comes back from a buffer as it was: NumPy asks for a buffer before `__array__`."""
     try:
         return numpy.asarray(memoryview(numpy.zeros(1, dtype))).dtype == dtype
     except Exception:

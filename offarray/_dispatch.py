@@ -319,7 +319,10 @@ def implementation(real: Any) -> Callable[..., Any]:
 
 
 def public(
-    real: Callable[..., Any], name: str = "", door: Callable[[Any], Any] = host, writes: int | None = None,
+    real: Callable[..., Any],
+    name: str = "",
+    door: Callable[[Any], Any] = host,
+    writes: int | None = None,
 ) -> Callable[..., Any]:
     """The public function that stands for NumPy's `real`.
 

@@ -1,18 +1,17 @@
-"""Which function runs how: the tables of compositions and library steps, and the functions about shapes and types alone.
+"""Which function runs how: tables of compositions and library steps, and functions about shapes and types alone.
 
 in: `_dispatch.public`; out: `_dispatch.NATIVE`.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy
 
 from . import _lazy
 from ._array import RealArray, ndarray
-from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS
+from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL
 from ._memory import native
 from ._views import ghost, is_pending
 from .fusion.order import join_order
@@ -20,37 +19,40 @@ from .runtime.config import settings
 
 # NumPy's Python code is right for these over recorded arrays, and made of operations that are recorded.
 COMPOSED.update(
-    "gradient diff trapezoid average cov corrcoef nansum nanprod nanmean nanvar nanstd nanmax nanmin nancumsum nancumprod "
-    "rot90 flip fliplr flipud kron outer meshgrid pad stack hstack vstack dstack column_stack row_stack append block "
-    "isclose allclose array_equal array_equiv vander polyval tri tril triu cross unwrap nan_to_num sinc i0 ediff1d fix "
-    "isneginf isposinf angle real_if_close select moveaxis rollaxis roll atleast_1d atleast_2d atleast_3d tile "
-    "expand_dims array_split split hsplit vsplit dsplit unstack iscomplex isreal linspace logspace geomspace "
-    "linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross "
-    "fft.fftshift fft.ifftshift "
-    "cumulative_sum cumulative_prod ptp trim_zeros".split()
+    """
+    gradient diff trapezoid average cov corrcoef nansum nanprod nanmean nanvar nanstd nanmax nanmin nancumsum
+    nancumprod rot90 flip fliplr flipud kron outer meshgrid pad stack hstack vstack dstack column_stack row_stack append
+    block isclose allclose array_equal array_equiv vander polyval tri tril triu cross unwrap nan_to_num sinc i0 ediff1d
+    fix isneginf isposinf angle real_if_close select moveaxis rollaxis roll atleast_1d atleast_2d atleast_3d tile
+    expand_dims array_split split hsplit vsplit dsplit unstack iscomplex isreal linspace logspace geomspace full
+    full_like cumulative_sum cumulative_prod ptp trim_zeros
+    linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross fft.fftshift fft.ifftshift
+    """.split()
 )
 # NumPy's compiled routines that are the processor's library.
 LIBRARY.update(
-    "sort argsort partition argpartition searchsorted lexsort sort_complex unique unique_all unique_counts unique_inverse "
-    "unique_values intersect1d isin setdiff1d setxor1d union1d median percentile quantile nanmedian nanpercentile "
-    "nanquantile matmul dot inner vdot vecdot matvec vecmat einsum einsum_path tensordot bincount histogram "
-    "histogram_bin_edges histogram2d histogramdd digitize interp convolve correlate take put choose compress repeat "
-    "concatenate concat nonzero argwhere flatnonzero packbits unpackbits take_along_axis put_along_axis place extract "
-    "putmask fill_diagonal diag diagflat diagonal trace delete insert resize "
-    "searchsorted count_nonzero argmax argmin nanargmax nanargmin copyto ix_ ravel_multi_index unravel_index "
-    "diag_indices_from tril_indices_from triu_indices_from broadcast_to broadcast_arrays as_strided "
-    "sliding_window_view poly roots polyfit polyder polyint polymul polyadd polysub polydiv piecewise "
-    "apply_along_axis apply_over_axes nonzero getitem setitem sort fill".split()
+    """
+    sort argsort partition argpartition searchsorted lexsort sort_complex unique unique_all unique_counts unique_inverse
+    unique_values intersect1d isin setdiff1d setxor1d union1d median percentile quantile nanmedian nanpercentile
+    nanquantile matmul dot inner vdot vecdot matvec vecmat einsum einsum_path tensordot bincount histogram
+    histogram_bin_edges histogram2d histogramdd digitize interp convolve correlate take put choose compress repeat
+    concatenate nonzero argwhere flatnonzero packbits unpackbits take_along_axis put_along_axis place extract putmask
+    fill_diagonal diag diagflat diagonal trace delete insert resize count_nonzero argmax argmin nanargmax nanargmin
+    copyto ix_ ravel_multi_index unravel_index diag_indices_from tril_indices_from triu_indices_from broadcast_to
+    broadcast_arrays poly roots polyfit polyder polyint polymul polyadd polysub polydiv piecewise apply_along_axis
+    apply_over_axes fill
+    """.split()
 )
 # Conversion, text, files and questions: no work that a kernel could have done.
 NEUTRAL.update(
-    "array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require asmatrix array_repr array_str "
-    "array2string save savez savez_compressed savetxt load loadtxt genfromtxt fromregex result_type can_cast "
-    "min_scalar_type shares_memory may_share_memory shape ndim size iscomplexobj isrealobj common_type isfortran "
-    "isscalar broadcast_shapes base_repr binary_repr format_float_positional format_float_scientific info "
-    "empty_like zeros_like iterable typename empty zeros frombuffer fromfile fromstring fromiter from_dlpack array_namespace "
-    "copy view tobytes byteswap getfield setfield reshape ravel flatten transpose swapaxes squeeze real imag T mT "
-    "real_if_close astype".split()
+    """
+    array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require asmatrix array_repr array_str
+    array2string save savez savez_compressed savetxt load loadtxt genfromtxt fromregex result_type can_cast
+    min_scalar_type shares_memory may_share_memory shape ndim size iscomplexobj isrealobj common_type isfortran isscalar
+    broadcast_shapes base_repr binary_repr format_float_positional format_float_scientific info iterable typename
+    empty_like zeros_like empty zeros frombuffer fromfile fromstring fromiter from_dlpack copy view tobytes byteswap
+    getfield setfield reshape ravel flatten transpose swapaxes squeeze real imag astype
+    """.split()
 )
 
 
@@ -194,4 +196,4 @@ NATIVE.update(
     }
 )  # fmt: skip
 
-__all__ = ["SCALARS", "concatenate", "operator"]
+__all__ = ["concatenate", "norm"]

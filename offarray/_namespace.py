@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch
 from . import _rebind
 from ._array import Subclassable, host, ndarray, plain
 from ._dispatch import COUNTERPART, Handles, convert, public, result
@@ -194,4 +193,3 @@ def _real_module(rest: str) -> types.ModuleType:
     if rest == "emath":
         return numpy.emath
     return importlib.import_module("numpy." + rest)
-

@@ -53,7 +53,8 @@ class Converter:
         self._given = operands
         take = COUNTERPART[numpy.asanyarray]
         self._arrays = tuple(take(v) for v in operands)
-        self.scalar_input = tuple(not hasattr(v, "__array__") and a.ndim == 0 for v, a in zip(operands, self._arrays))
+        pairs = zip(operands, self._arrays, strict=True)
+        self.scalar_input = tuple(not hasattr(v, "__array__") and a.ndim == 0 for v, a in pairs)
 
     def __getitem__(self, index: int) -> Any:
         return self._arrays[index]
@@ -65,11 +66,13 @@ class Converter:
         """The operands as arrays, Python's scalars left alone where asked for."""
         keep = pyscalars == "preserve" or (pyscalars == "convert_if_no_array" and not all(self.scalar_input))
         plain = (bool, int, float, complex)
-        return tuple(v if keep and type(v) in plain else a for v, a in zip(self._given, self._arrays))
+        return tuple(v if keep and type(v) in plain else a for v, a in zip(self._given, self._arrays, strict=True))
 
     def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
         """The common data type."""
-        kinds = [v if type(v) in (int, float, complex) else a.dtype for v, a in zip(self._given, self._arrays)]
+        kinds = [
+            v if type(v) in (int, float, complex) else a.dtype for v, a in zip(self._given, self._arrays, strict=True)
+        ]
         if extra_dtype is not None:
             kinds.append(extra_dtype)
         found = numpy.result_type(*kinds)
@@ -89,7 +92,7 @@ class _Warnings:
 
     def warn(self, message: Any, category: Any = UserWarning, stacklevel: int = 1, **kwargs: Any) -> None:
         """`warnings.warn` for the innermost frame that is neither offarray's nor NumPy's."""
-        level = 1
+        level = 2
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith((_HERE, _NUMPY)):
             level += 1

@@ -9,14 +9,14 @@ import numpy.random as _real
 from . import _namespace
 from ._dispatch import before_write, dressed, step
 
-_WRITES = ("shuffle", "permuted")
+__path__: list[str] = []  # a package for its mirrored modules
 
 
 def _drawing(real: Any, name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if name == "shuffle" and args:
             before_write(args[0])
-        return step(name, real, (self, *args), kwargs)
+        return step("random." + name, real, (self, *args), kwargs)
 
     method.__name__ = name
     method.__doc__ = real.__doc__
@@ -62,7 +62,7 @@ def default_rng(seed: Any = None) -> Any:
     """A new Generator; see `numpy.random.default_rng`."""
     if isinstance(seed, Generator):
         return seed
-    rng = step("default_rng", _real.default_rng, (seed,), {})
+    rng = step("random.default_rng", _real.default_rng, (seed,), {})
     return Generator(rng.bit_generator) if type(rng) is _real.Generator else rng
 
 
@@ -72,7 +72,7 @@ def _legacy(real: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if name == "shuffle" and args:
             before_write(args[0])
-        return step(name, real, args, kwargs)
+        return step("random." + name, real, args, kwargs)
 
     return dressed(call, real)
 

@@ -39,7 +39,7 @@ def test_public_names_exist(name: str) -> None:
         assert set(ours.__all__) >= set(real.__all__) - GONE
 
 
-@pytest.mark.parametrize("name", ["", "linalg", "fft", "random", "polynomial.polynomial"])
+@pytest.mark.parametrize("name", ["", "polynomial.polynomial", "lib.recfunctions"])
 def test_functions_have_names_documents_and_signatures(name: str) -> None:
     import inspect
 
@@ -54,7 +54,7 @@ def test_functions_have_names_documents_and_signatures(name: str) -> None:
             assert own.__doc__ == value.__doc__
             assert inspect.signature(own) == inspect.signature(value)
             checked += 1
-    assert checked > 5 or name in ("linalg", "fft")
+    assert checked > 3
 
 
 def test_modules_are_attributes_and_importable_from() -> None:

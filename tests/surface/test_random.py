@@ -49,7 +49,13 @@ def test_legacy_functions_and_state() -> None:
         np.random.seed(4)
         r = np.random.RandomState(5)
         state = r.get_state()[1][:3]
-        return np.random.rand(2, 2), np.random.randn(3), np.random.randint(0, 9, 4), r.normal(size=3), list(map(int, state))
+        return (
+            np.random.rand(2, 2),
+            np.random.randn(3),
+            np.random.randint(0, 9, 4),
+            r.normal(size=3),
+            list(map(int, state)),
+        )
 
     numpy_state = numpy.random.get_state()
     try:
