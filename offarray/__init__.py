@@ -34,6 +34,6 @@ __array_namespace_info__ = _numpy.__array_namespace_info__
 _indexing.install(ndarray)
 _methods.install(ndarray)
 _ufuncs.install(ndarray)
-ndarray.evaluate = lambda self: evaluate(self)
+ndarray.evaluate = lambda self: evaluate(self)  # type: ignore[method-assign]
 _sys.meta_path.append(_namespace.Finder())
 _namespace.fill(globals(), _numpy, __name__)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from collections.abc import Iterable
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -40,15 +40,15 @@ class Subclassable(numpy.ndarray):
 class Overriding(Subclassable):
     """The base for classes that define `__array_ufunc__`: `super()` takes handles too."""
 
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's own, with handles among the operands."""
         out = kwargs.get("out")
         if out is not None:
             kwargs["out"] = tuple(map(plain, out))
         if type(kwargs.get("where")) is ndarray:
             kwargs["where"] = plain(kwargs["where"])
-        function = getattr(function, "real", function)
-        answer = super().__array_ufunc__(function, method, *map(plain, inputs), **kwargs)
+        ufunc = getattr(ufunc, "real", ufunc)
+        answer = super().__array_ufunc__(ufunc, method, *map(plain, inputs), **kwargs)
         for given, real in zip(out or (), kwargs.get("out", ()), strict=True):
             if answer is real:
                 return given
@@ -80,14 +80,14 @@ def host(x: Any) -> Array:
     """The memory of a handle as a NumPy array, evaluated first.  Internal: never handed to a user."""
     at = x._at
     if at is HOST or at == x._base.node.serial:
-        return x._np  # type: ignore[no-any-return]
+        return x._np
     return _memory.refresh(x)
 
 
 def plain(x: Any) -> Array:
     """The memory of a handle as a NumPy array that may be handed out: the base is shared while it lives."""
     if type(x) is not ndarray:
-        return x  # type: ignore[no-any-return]
+        return x
     return _memory.export(x)
 
 
@@ -163,6 +163,25 @@ class ndarray(metaclass=ArrayType):
     __array_priority__ = 0.0
     __hash__: Any = None
 
+    _base: Base
+    _offset: int
+    _strides: tuple[int, ...]
+    _shape: tuple[int, ...]
+    _dtype: numpy.dtype[Any]
+    _owner: Any
+    _writeable: bool
+    _np: Any
+    _at: Any
+    if TYPE_CHECKING:  # installed by _ufuncs.py, _indexing.py and _methods.py
+
+        def __getitem__(self, key: Any) -> Any: ...
+
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+
+        def __mul__(self, other: Any) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not ndarray:
             return RealArray.__new__(cls, *args, **kwargs)  # type: ignore[type-var]
@@ -174,7 +193,7 @@ class ndarray(metaclass=ArrayType):
             return find(self)
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """NumPy's class, for libraries that ask with `isinstance`; `type` tells the handle."""
         return RealArray
@@ -187,7 +206,7 @@ class ndarray(metaclass=ArrayType):
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents."""
-        return self._shape  # type: ignore[no-any-return]
+        return self._shape
 
     @shape.setter
     def shape(self, value: Any) -> None:
@@ -196,7 +215,7 @@ class ndarray(metaclass=ArrayType):
     @property
     def dtype(self) -> numpy.dtype[Any]:
         """Data type."""
-        return self._dtype  # type: ignore[no-any-return]
+        return self._dtype
 
     @dtype.setter
     def dtype(self, value: Any) -> None:
@@ -205,7 +224,7 @@ class ndarray(metaclass=ArrayType):
     @property
     def strides(self) -> tuple[int, ...]:
         """Steps between neighbours along each axis, in bytes."""
-        return self._strides  # type: ignore[no-any-return]
+        return self._strides
 
     @strides.setter
     def strides(self, value: Any) -> None:
@@ -227,12 +246,12 @@ class ndarray(metaclass=ArrayType):
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self._dtype.itemsize  # type: ignore[no-any-return]
+        return self._dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.size * self._dtype.itemsize  # type: ignore[no-any-return]
+        return self.size * self._dtype.itemsize
 
     @property
     def base(self) -> Any:
@@ -246,13 +265,13 @@ class ndarray(metaclass=ArrayType):
 
     def to_device(self, device: str, /, *, stream: Any = None) -> ndarray:
         """The array itself: "cpu" is the only device that NumPy knows."""
-        host(self).to_device(device, stream=stream)
+        host(self).to_device(device, stream=stream)  # type: ignore[arg-type]
         return self
 
     def __len__(self) -> int:
         shape = self._shape
         if shape:
-            return shape[0]  # type: ignore[no-any-return]
+            return shape[0]
         raise TypeError("len() of unsized object")
 
 

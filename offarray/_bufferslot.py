@@ -35,12 +35,13 @@ def install(cls: Any) -> None:
 def _faithful(dtype: numpy.dtype[Any]) -> bool:
     """Whether a type comes back from a buffer as it was: NumPy asks for a buffer before `__array__`."""
     try:
-        return numpy.asarray(memoryview(numpy.zeros(1, dtype))).dtype == dtype
+        sample: Any = numpy.zeros(1, dtype)
+        return numpy.asarray(memoryview(sample)).dtype == dtype
     except Exception:
         return False
 
 
-def exported(x: Any) -> numpy.ndarray[Any, Any]:
+def exported(x: Any) -> Any:
     """The array whose buffer stands for the handle's."""
     if x.dtype.num > 16 and not _faithful(x.dtype):
         raise BufferError(f"arrays of type {x.dtype} have no buffer")

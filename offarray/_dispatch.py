@@ -37,7 +37,7 @@ _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", 
 LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL, LAZY = range(6)
 
 SCALARS = frozenset(
-    {bool, int, float, complex} | {t for t in numpy._core.numerictypes.sctypeDict.values() if t is not numpy.void}
+    {bool, int, float, complex} | {t for t in numpy.sctypeDict.values() if t is not numpy.void}
 )
 _KIND: dict[type, int] = {
     ndarray: HANDLE, list: SEQUENCE, tuple: SEQUENCE, RealArray: REAL, Subclassable: REAL, Overriding: REAL,
@@ -272,7 +272,7 @@ def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
     types_seen: list[type] = []
     queue = [*args, *kwargs.values()]
-    flat = []
+    flat: list[Any] = []
     for v in queue:
         flat.extend(v if isinstance(v, (list, tuple)) else (v,))
     for v in flat:

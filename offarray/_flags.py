@@ -5,8 +5,8 @@ in: _methods.py; out: the handle's own facts, without evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy
 
@@ -156,7 +156,10 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> b
     return True
 
 
-def _signed(name: str) -> Any:
+_F = TypeVar("_F")
+
+
+def _signed(name: str) -> Callable[[_F], _F]:
     def mark(method: Any) -> Any:
         method.__wrapped__ = getattr(numpy.flatiter, name)  # what inspect.signature reads
         return method
@@ -252,7 +255,7 @@ def setflags(self: ndarray, write: Any = None, align: Any = None, uic: Any = Non
     """Set the flags WRITEABLE, ALIGNED and WRITEBACKIFCOPY; see `numpy.ndarray.setflags`."""
     a = host(self)
     if write and not self._writeable and self._at is not True:
-        buffer = self._base.node.buffer
+        buffer: Any = self._base.node.buffer
         if not _may_write(self._owner):
             raise ValueError("cannot set WRITEABLE flag to True of this array")
         if not buffer.writeable:

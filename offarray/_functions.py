@@ -162,7 +162,7 @@ def concatenate(
     kind = numpy.result_type(*(a._dtype for a in arrays))
     extent = sum(a._shape[axis] for a in arrays)
     order = join_order([(a._shape, a._strides) for a in arrays])
-    whole = shape[:axis] + (extent,) + shape[axis + 1 :]
+    whole = (*shape[:axis], extent, *shape[axis + 1 :])
     memory = numpy.empty(tuple(whole[a] for a in order), kind)
     joined = _lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order)))))
     start = 0

@@ -5,6 +5,7 @@ in: the handle's class; out: `_dispatch.step` on NumPy's method of the same name
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 import sys
@@ -19,6 +20,8 @@ from . import _bufferslot, _dispatch
 from ._array import RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import Handles, before_write, convert, result, step
 from ._flags import flagsobj, flatiter, setflags
+
+_reconstruct: Any = importlib.import_module("numpy._core.multiarray")._reconstruct
 
 # Methods that read the array and give an array, a view or a scalar.
 READS = (
@@ -104,7 +107,7 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
     if new_shape in ((), (None,)):
         operator.index(refcheck)
         return
-    given = new_shape[0] if len(new_shape) == 1 else new_shape
+    given: Any = new_shape[0] if len(new_shape) == 1 else new_shape
     shape = (operator.index(given),) if hasattr(type(given), "__index__") else tuple(map(operator.index, given))
     operator.index(refcheck)
     if any(n < 0 for n in shape):
@@ -140,7 +143,10 @@ def _seen_elsewhere(x: ndarray) -> bool:
     """Whether another handle or exported array looks at the memory of `x`."""
     if weakref.getweakrefcount(x):
         return True
-    return x._at is not True and (x._base.node.buffer.shared or sys.getrefcount(x._base) > 2)
+    if x._at is True:
+        return False
+    buffer = x._base.node.buffer
+    return buffer is not None and (buffer.shared or sys.getrefcount(x._base) > 2)
 
 
 def _become(x: ndarray, a: Any) -> None:
@@ -178,7 +184,7 @@ def _part(name: str) -> Any:
 
 def _set_flat(self: ndarray, value: Any) -> None:
     before_write(self)
-    host(self).flat = convert(value, Handles())
+    host(self).flat = convert(value, Handles())  # type: ignore[misc]
 
 
 def _explicit(frame: Any) -> bool:
@@ -254,7 +260,7 @@ def contains(self: ndarray, value: Any) -> bool:
 def restore(shape: Any, dtype: Any, fortran: bool, data: Any) -> ndarray:
     """Rebuild a pickled array."""
     if isinstance(data, (bytes, list)):
-        a = numpy._core.multiarray._reconstruct(RealArray, (0,), b"b")
+        a = _reconstruct(RealArray, (0,), b"b")
         a.__setstate__((1, shape, dtype, fortran, data))
         return fresh(a)
     a = numpy.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
@@ -269,7 +275,7 @@ def reduce_ex(self: ndarray, protocol: Any) -> Any:
         import pickle
 
         # the export is counted only as long as the pickler lives; the bytes are read at once or held by the caller
-        real = plain(self)
+        real: Any = plain(self)
         try:
             return restore, (a.shape, a.dtype, fortran, pickle.PickleBuffer(real.T if fortran else real))
         except (BufferError, ValueError):
@@ -347,7 +353,7 @@ def _dlpack_device(self: ndarray) -> tuple[int, int]:
 
 
 def _setstate(self: ndarray, state: Any) -> None:
-    a = numpy._core.multiarray._reconstruct(RealArray, (0,), b"b")
+    a = _reconstruct(RealArray, (0,), b"b")
     a.__setstate__(state)
     _become(self, a)
 

@@ -99,11 +99,12 @@ def counterpart(value: Any, name: str) -> Any:
         return known
     if not isinstance(value, _FUNCTIONS) or name in OWN or not str(value.__module__).startswith("numpy"):
         return value
-    name = value.__name__  # one for all its aliases
+    function: Any = value
+    name = function.__name__  # one for all its aliases
     if getattr(numpy, name, None) is not value:
         inner = (value.__module__ or "").removeprefix("numpy").strip(".")
-        return public(value, f"{inner}.{name}", plain if name in KEEPS else host, WRITES.get(name))
-    return public(value, name, plain if name in KEEPS else host, WRITES.get(name))
+        return public(function, f"{inner}.{name}", plain if name in KEEPS else host, WRITES.get(name))
+    return public(function, name, plain if name in KEEPS else host, WRITES.get(name))
 
 
 class Later:
