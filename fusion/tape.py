@@ -9,6 +9,7 @@ the bound anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ..runtime.config import settings
@@ -55,12 +56,15 @@ def _kept(node: Node) -> int:
     return node.nbytes if node.shape else 0
 
 
-def compact(thorough: bool = False) -> None:
-    """Forget nodes that are no longer pending and, when they keep much memory, those that only the tape refers to."""
+def compact(done: Collection[int] = (), thorough: bool = False) -> None:
+    """Forget nodes that are no longer pending, and those of `done` (ids).
+
+    Nodes that only the tape refers to are looked for when what is there keeps much memory, or when asked.
+    """
     global pending_bytes
     if not nodes:
         return
-    nodes[:] = [node for node in nodes if node.state == PENDING]
+    nodes[:] = [node for node in nodes if node.state == PENDING and id(node) not in done]
     if nodes and (thorough or 8 * pending_bytes >= settings.bound_bytes):
         for position in idle(nodes):
             del nodes[position]

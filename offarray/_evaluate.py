@@ -51,8 +51,9 @@ def evaluate(roots: Sequence[Node]) -> None:
             trace.count("evaluations")
             consumed: list[Node] = []
             _run(wanted, order, faults, consumed)
-            order.clear()  # what it kept alive is nobody's any more
-            tape.compact()
+            done = {id(node) for node in order if not node.demanded}  # computed on the way, and nobody's any more
+            order.clear()
+            tape.compact(done)
             if settings.check:
                 _verify(consumed)
     if faults:
@@ -64,7 +65,7 @@ def _verify(consumed: list[Node]) -> None:
     known = -1
     while known != len(tape.nodes):  # dead nodes may hang on each other
         known = len(tape.nodes)
-        tape.compact()
+        tape.compact(thorough=True)
     if referred(consumed):
         raise CheckError(f"the memory of a value that can still be asked for was written over: {consumed}")
 
