@@ -242,6 +242,34 @@ def _composable(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return found and (pending or total > settings.eager_size)
 
 
+_QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue)} | {type(t) for t in map(numpy.dtype, "?bhilqfdFD")}
+
+
+def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`impl` at once on a small ready array and options that are no arrays; NotImplemented for any other call."""
+    x = args[0]
+    if x._at is not HOST:
+        return NotImplemented
+    a = x._np
+    if a.size > settings.eager_size:
+        return NotImplemented
+    for v in args[1:]:
+        if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
+            return NotImplemented
+    for v in kwargs.values():
+        if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
+            return NotImplemented
+    made = impl(a, *args[1:], **kwargs)
+    if type(made) is RealArray:
+        if made is a:
+            return x
+        if made.base is None and sys.getrefcount(made) <= 2:
+            return fresh(made)
+    elif type(made) in SCALARS:
+        return made
+    return result(made, Handles((x,)), 3)
+
+
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`value`; as a handle on foreign memory where it is one of NumPy's own arrays that the user passed."""
     if type(value) is RealArray and value.base is None:
@@ -338,8 +366,13 @@ def public(
     name = name or real.__name__
     impl = implementation(real)
     always = name in CALLBACKS
+    direct = door is host and writes is None and not always
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if direct and args and type(args[0]) is ndarray:
+            answer = quick(real, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
         record = NATIVE.get(name)
         if record is not None:
             answer = record(*args, **kwargs)
@@ -361,6 +394,17 @@ def composed(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     """Run NumPy's Python function `impl` over offarray's arrays."""
     made = _rebind.function(impl)(*args, **kwargs)
     return result(made, Handles()) if type(made) is RealArray else made
+
+
+def maker(real: Callable[..., Any]) -> Callable[..., Any]:
+    """The public function that stands for NumPy's `real`, which makes an array from numbers and types."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "like" in kwargs:
+            return step(real.__name__, real, args, kwargs, host, call)
+        return fresh(real(*args, **kwargs))
+
+    return dressed(call, real)
 
 
 def dressed(call: Any, real: Any) -> Any:

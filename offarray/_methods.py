@@ -18,7 +18,7 @@ import numpy
 
 from . import _bufferslot, _dispatch
 from ._array import RealArray, fresh, host, ndarray, plain, view, wrap
-from ._dispatch import Handles, before_write, convert, result, step
+from ._dispatch import Handles, before_write, convert, quick, result, step
 from ._flags import flagsobj, flatiter, setflags
 
 _reconstruct: Any = importlib.import_module("numpy._core.multiarray")._reconstruct
@@ -44,8 +44,13 @@ CASTS: dict[str, Callable[..., Any]] = {
 def _reads(name: str) -> Any:
     real = getattr(RealArray, name)
 
+    key = "ndarray." + name
+
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
-        native = _dispatch.NATIVE.get("ndarray." + name)
+        answer = quick(real, (self, *args), kwargs)
+        if answer is not NotImplemented:
+            return answer
+        native = _dispatch.NATIVE.get(key)
         if native is not None:
             answer = native(self, *args, **kwargs)
             if answer is not NotImplemented:

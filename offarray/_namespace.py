@@ -19,7 +19,7 @@ import numpy
 
 from . import _rebind
 from ._array import Subclassable, host, ndarray, plain
-from ._dispatch import COUNTERPART, Handles, convert, public, result
+from ._dispatch import COUNTERPART, Handles, convert, maker, public, result
 from ._flags import flatiter
 from ._ufuncs import restore, ufunc
 
@@ -34,6 +34,8 @@ KEEPS = frozenset(
     "apply_along_axis apply_over_axes piecewise fromfunction from_dlpack frombuffer as_ctypes as_array nested_iters "
     "fromiter select fromregex run_module_suite".split()
 )
+# Functions that make an array from no other.
+MAKERS = frozenset("zeros empty eye identity".split())
 # Functions that write one operand: its position.
 WRITES = dict.fromkeys(("put", "copyto", "fill_diagonal", "place", "putmask", "put_along_axis"), 0)
 
@@ -101,6 +103,8 @@ def counterpart(value: Any, name: str) -> Any:
         return value
     function: Any = value
     name = function.__name__  # one for all its aliases
+    if name in MAKERS and getattr(numpy, name, None) is value:
+        return maker(function)
     if getattr(numpy, name, None) is not value:
         inner = (value.__module__ or "").removeprefix("numpy").strip(".")
         return public(function, f"{inner}.{name}", plain if name in KEEPS else host, WRITES.get(name))
