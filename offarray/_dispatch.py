@@ -187,13 +187,23 @@ def step(
         if out is not None:
             for x in out if type(out) is tuple else (out,):
                 before_write(x)
-    real = [convert(v, seen, door) for v in args]
-    named = {k: convert(v, seen, door) for k, v in kwargs.items()}
+    real = []
+    for v in args:
+        t = type(v)
+        if t is ndarray:
+            seen.append(v)
+            real.append(door(v))
+        else:
+            real.append(v if t in _PLAIN else convert(v, seen, door))
+    named = {k: convert(v, seen, door) for k, v in kwargs.items()} if kwargs else kwargs
     if seen.foreign and me is not None:
         answer = function_protocol(me, args, kwargs)
         if answer is not _NOBODY:
             return answer
-    if not seen or sum(x.size for x in seen) <= settings.eager_size or name in NEUTRAL:
+    room = settings.eager_size
+    for x in seen:
+        room -= x._np.size
+    if room >= 0 or not seen or name in NEUTRAL:
         return result(_given(numpy_call(impl, real, named), args, kwargs), seen)
     return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
 
@@ -248,7 +258,8 @@ _QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue)} | {type(t)
 def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`impl` at once on a small ready array and options that are no arrays; NotImplemented for any other call."""
     x = args[0]
-    if x._at is not HOST:
+    at = x._at
+    if at is not HOST and at is not x._base.node:
         return NotImplemented
     a = x._np
     if a.size > settings.eager_size:
@@ -273,8 +284,12 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`value`; as a handle on foreign memory where it is one of NumPy's own arrays that the user passed."""
     if type(value) is RealArray and value.base is None:
-        if any(value is v for v in args) or any(value is v for v in kwargs.values()):
-            return foreign(value)
+        for v in args:
+            if value is v:
+                return foreign(value)
+        for v in kwargs.values():
+            if value is v:
+                return foreign(value)
     return value
 
 

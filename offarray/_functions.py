@@ -11,7 +11,7 @@ import numpy
 
 from . import _lazy
 from ._array import RealArray, ndarray
-from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL
+from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS
 from ._memory import native
 from ._views import ghost, is_pending
 from .fusion.order import join_order
@@ -123,6 +123,8 @@ def _identity(name: str) -> Any:
 
 def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **kwargs: Any) -> Any:
     """A copy of a pending array stays pending."""
+    if type(a) is list and not kwargs and a and set(map(type, a)) <= SCALARS:
+        return _lazy.fresh(numpy.array(a, dtype, copy=copy, order=order))
     if type(a) in (list, tuple) and (dtype is object or dtype == "O"):
         return _lazy.fresh(numpy.array(a, dtype, copy=copy, order=order, **kwargs))  # elements stay what they are
     if not is_pending(a) or kwargs or order != "K":
