@@ -189,7 +189,24 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
         return _lazy.call(numpy.minimum, (x, high), options)
     if high is None:
         return _lazy.call(numpy.maximum, (x, low), options)
+    if out is None and not isinstance(low, ndarray | RealArray) and not isinstance(high, ndarray | RealArray):
+        answer = _limited(x, low, high)
+        if answer is not None:
+            return answer
     return _lazy.call(numpy._core.umath.clip, (x, low, high), options)
+
+
+def _limited(x: ndarray, low: Any, high: Any) -> ndarray | None:
+    """`x` between two numbers; as in NumPy's loop for constant bounds, a zero keeps its sign at a bound of zero."""
+    found = _lazy.resolve(numpy._core.umath.clip, (x, low, high))
+    if found is None or found[0].outputs[0].kind == "c" or any(b.arg != b.arg for b in found[1][1:]):
+        return None
+    loop, operands, shape = found
+    dtype = loop.outputs[0]
+    for op, bound in (("less", operands[1]), ("greater", operands[2])):
+        beyond = _record.elementwise(op, [x, bound], [dtype, dtype], _BOOL, shape)
+        x = _record.elementwise("select", [beyond, bound, x], [_BOOL, dtype, dtype], dtype, shape)
+    return x
 
 
 def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
