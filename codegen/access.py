@@ -127,7 +127,7 @@ class Memory:
         if offsets is None and kind == UNIT:
             if self.ahead is not None and value.arg.strides[self.ahead[0]] and frame.lanes * SIZES[dtype] >= LINE:
                 self._prefetch(where, self.stride(("load", n), self.ahead[0]), frame.lanes * SIZES[dtype])
-            return self._read(frame, dtype, where)
+            return self.read(frame, dtype, where)
         if kind and offsets is None:
             return self._strided(frame, dtype, where, self.stride(("load", n), self.vector))
         if kind:
@@ -159,7 +159,7 @@ class Memory:
         if frame.lanes == 1:
             code.write(dtype, value, where, 1)
         elif store.strides[self.vector] == UNIT:
-            self._write(frame, dtype, where, value)
+            self.write(frame, dtype, where, value)
         else:
             self._spread(frame, dtype, where, self.stride(("store", k), self.vector), value)
 
@@ -185,7 +185,7 @@ class Memory:
         if frame.lanes == 1:
             return code.read(dtype, where, 1)
         if store.strides[self.vector] == UNIT:
-            return self._read(frame, dtype, where)
+            return self.read(frame, dtype, where)
         return self._strided(frame, dtype, where, self.stride(("store", k), self.vector))
 
     def _strided(self, frame: Frame, dtype: str, where: str, stride: str) -> Reg:
@@ -213,7 +213,8 @@ class Memory:
         twice = mask([k // 2 for k in range(2 * n)])
         return self.code.op(f"shufflevector <{n} x i1> {frame.mask}, <{n} x i1> poison, {twice}")
 
-    def _read(self, frame: Frame, dtype: str, where: str) -> Reg:
+    def read(self, frame: Frame, dtype: str, where: str) -> Reg:
+        """Neighbouring lanes, those inside the mask."""
         code, lanes = self.code, frame.lanes
         if frame.mask is None:
             return code.read(dtype, where, 1)
@@ -228,7 +229,8 @@ class Memory:
         arguments = (("ptr", where), ("i32", "1"), (mask_type, lanes), (type, "zeroinitializer"))
         return self.code.call(type, f"llvm.masked.load.{_suffix(type)}.p0", *arguments)
 
-    def _write(self, frame: Frame, dtype: str, where: str, value: Reg) -> None:
+    def write(self, frame: Frame, dtype: str, where: str, value: Reg) -> None:
+        """Write neighbouring lanes, those inside the mask."""
         code, lanes = self.code, frame.lanes
         if frame.mask is None:
             code.write(dtype, value, where, 1)

@@ -17,7 +17,7 @@ from .kernel import Fold, Kernel
 from .loops import Loops
 from .reporting import SINK, checked, fold_fault, is_summed, not_finite
 from .rules import any_lane
-from .schedule import COLUMNS, GRAIN, Level, Loop, Plan, axes_mask, domains
+from .schedule import COLLECT, COLUMNS, GRAIN, Level, Loop, Plan, axes_mask, domains
 from .text import PARTS, SCALARS, Code, Reg, vtype
 
 
@@ -175,7 +175,8 @@ class Emitter:
         parks, fetches = dict(level.parks), dict(level.fetches)
         for n in numbers:
             if n in fetches:
-                frame.regs[n] = self.memory.reload(frame, fetches[n])
+                row = fetches[n] == COLLECT
+                frame.regs[n] = self.loops.take_rows(frame, n) if row else self.memory.reload(frame, fetches[n])
                 continue
             self.value(frame, n)
             if n in parks:
@@ -190,6 +191,8 @@ class Emitter:
         ]  # fmt: skip
         if faulting:
             self.report(frame, faulting, bail)
+        for n in level.keeps:
+            self.loops.leave_row(frame, n)
         states = {n: self.element(frame, n) for n in level.takes}
         for k in level.stores:
             operand, _, value, _ = self.kernel.stores[k]
@@ -344,6 +347,7 @@ def _body(emitter: Emitter, name: str) -> str:
     """The function that runs units %lo to %hi."""
     code, plan = emitter.code, emitter.plan
     chunks = _chunks(emitter)
+    emitter.loops.count = _product(code, [count for _, count in chunks.values()])
 
     def unit(index: str, _: State) -> State:
         rest = index
@@ -363,6 +367,13 @@ def _body(emitter: Emitter, name: str) -> str:
     return _function(emitter, f"{name}_body(ptr %row, i64 %lo, i64 %hi)")
 
 
+def _product(code: Code, numbers: list[str]) -> str:
+    result = numbers[0] if numbers else "1"
+    for number in numbers[1:]:
+        result = code.op(f"mul i64 {result}, {number}")
+    return result
+
+
 def _function(emitter: Emitter, head: str) -> str:
     code = emitter.code
     code.add(f"ret i32 {code.op(f'load i32, ptr {emitter.flag}') if emitter.flag else 0}")
@@ -373,11 +384,11 @@ def _finish(emitter: Emitter, name: str) -> str:
     """The function that combines the units' states and does what remains."""
     code, plan = emitter.code, emitter.plan
     assert plan.finish is not None
-    count = "1"
-    for _, number in _chunks(emitter).values():
-        count = code.op(f"mul i64 {count}, {number}")
+    emitter.loops.count = count = _product(code, [number for _, number in _chunks(emitter).values()])
     frame = Frame()
-    emitter.loops.collect(frame, plan.partial, count)
+    if plan.partial:
+        emitter.loops.collect(frame, plan.partial, count)
+    emitter.loops.collect_flags(count)
     emitter.level(plan.finish, frame)
     return _function(emitter, f"{name}_finish(ptr %row)")
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from .access import Access
 from .carrier import Carrier, Packing, Shape, States
 from .folds import BLOCK, LANES, Counter, Kind, join, size_of
-from .frame import Frame, State, begin, branch, counted, lesser, name, phi, whole
+from .frame import Frame, State, begin, branch, counted, lesser, name, parts, phi, whole
 from .kernel import Fold, Load
 from .reporting import SINK
 from .schedule import CHEAP, Loop, levels, values_in
-from .text import PARTS, SIZES
+from .text import PARTS, SIZES, Reg
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -33,7 +33,7 @@ class Loops:
     def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.code = emitter, emitter.code
         self.vector = emitter.plan.vector
-        self.unit = "0"
+        self.unit, self.count = "0", "1"  # registers: this unit, and how many there are
         self.bailed: str | None = None  # the block that left a fast body for the slow one
         self._accesses: dict[int, list[Access]] = {}
         self._shapes: dict[int, Shape] = {}
@@ -53,7 +53,7 @@ class Loops:
             for level in levels(loop):
                 used = [*level.stores, *(k for _, k in (*level.parks, *level.fetches))]
                 if self.emitter.writes:
-                    found += [("store", k) for k in used if kernel.stores[k].operand != SINK]
+                    found += [("store", k) for k in used if k >= 0 and kernel.stores[k].operand != SINK]
             self._accesses[id(loop)] = found
         return found
 
@@ -205,9 +205,9 @@ class Loops:
         for n in folds:
             frame.regs[n] = self.result(n, kinds[n], states[n], 1)
             self.emitter.check_fold(frame, n, 1)
-        self._collect_flags(count)
 
-    def _collect_flags(self, count: str) -> None:
+    def collect_flags(self, count: str) -> None:
+        """Take over the suspicions that the units have left."""
         code, flag = self.code, self.emitter.flag
         if flag is None:
             return
@@ -218,6 +218,39 @@ class Loops:
             return []
 
         counted(code, "0", count, 1, [], [], unit)
+
+    def _row(self, frame: Frame, n: int, unit: str) -> str:
+        """Where a unit leaves fold `n` of the present columns, behind all units' flags."""
+        emitter, code, before, total = self.emitter, self.code, 0, 0
+        for p in emitter.plan.rows:
+            before = total if p == n else before
+            total += SIZES[emitter.kernel.values[p].dtype]
+        size, columns = SIZES[emitter.kernel.values[n].dtype], emitter.extent(self.vector)
+        row = code.op(f"add i64 {code.op(f'mul i64 {unit}, {total}')}, {before}")
+        offset = code.op(f"add i64 {code.op(f'mul i64 {row}, {columns}')}, {code.op(f'shl i64 {self.count}, 3')}")
+        offset = code.op(f"add i64 {offset}, {code.op(f'mul i64 {frame.index[self.vector]}, {size}')}")
+        return code.op(f"getelementptr i8, ptr {emitter.memory.word(emitter.layout.scratch, 'ptr')}, i64 {offset}")
+
+    def leave_row(self, frame: Frame, n: int) -> None:
+        """Leave fold `n` of the present columns for `finish`."""
+        self.code.lanes = frame.lanes
+        self.emitter.memory.write(
+            frame, self.emitter.kernel.values[n].dtype, self._row(frame, n, self.unit), frame.regs[n]
+        )  # fmt: skip
+
+    def take_rows(self, frame: Frame, n: int) -> Reg:
+        """Fold `n` of the present columns, from what all units left."""
+        code, kind, lanes = self.code, self.emitter.kinds[n], frame.lanes
+
+        def unit(index: str, state: State) -> State:
+            code.lanes = lanes
+            left = self.emitter.memory.read(frame, kind.dtype, self._row(frame, n, index))
+            return join(code, kind, lanes, state, parts(left))
+
+        state = counted(code, "0", self.count, 1, kind.types(lanes), kind.identity(lanes), unit)
+        frame.regs[n] = self.result(n, kind, state, lanes)
+        self.emitter.check_fold(frame, n, lanes)
+        return frame.regs[n]
 
     # ------------------------------------------------------------------ ordered folds
     def blocks(

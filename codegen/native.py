@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from ..runtime import cache as disk
 from ..runtime import trace
@@ -21,11 +23,13 @@ from .emit import emit
 from .folds import kind_of, size_of
 from .kernel import Kernel, text
 from .reporting import can_rerun, with_checks
-from .schedule import Plan, UnsupportedKernel, narrow_axis, schedule, unit_count
+from .schedule import GRAIN, Plan, UnsupportedKernel, narrow_axis, row_plan, schedule, unit_count
+from .text import SIZES
 
 NARROW = 8  # an axis of at most so many indices fills no vector well
+FEW = 4  # fewer units than this do not occupy the processor's cores
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def functions(kernel: Kernel, plan: Plan, target: Target, key: str, exact: bool, writes: bool) -> host.Functions:
@@ -47,7 +51,7 @@ def functions(kernel: Kernel, plan: Plan, target: Target, key: str, exact: bool,
 
 
 class Native:
-    """One schedule of a kernel, built, with the second run that reports its faults.
+    """One schedule of a kernel, with the second run that reports its faults; built when it is first asked for.
 
     Parameters
     ----------
@@ -55,18 +59,31 @@ class Native:
         What is built, and for which processor.
     key : str
         Where it is kept on disk.
-    vector : int, optional
-        The vector axis, if not the one that most accesses favour.
+    plan : callable
+        From the kernel to its plan.
     """
 
-    def __init__(self, kernel: Kernel, target: Target, key: str, vector: int | None = None) -> None:
-        again = bool(kernel.faults) and can_rerun(kernel)
-        self.kernel = with_checks(kernel) if kernel.faults and not again else kernel
-        self.plan = schedule(self.kernel, vector=vector)
-        self.body, self.finish = functions(self.kernel, self.plan, target, key, exact=not again, writes=True)
+    def __init__(
+        self, kernel: Kernel, target: Target, key: str, plan: Callable[[Kernel], Plan] = schedule
+    ) -> None:  # fmt: skip
+        self.source, self.target, self.key = kernel, target, key
+        self.again = bool(kernel.faults) and can_rerun(kernel)
+        self.kernel = with_checks(kernel) if kernel.faults and not self.again else kernel
+        self.plan = plan(self.kernel)
         self.state = 8 + sum(size_of(kind_of(self.kernel, n)) for n in self.plan.partial)
-        if again:
-            self.body, self.finish = Report(kernel, self.plan, target, key).watch(self.body, self.finish)
+        self._functions: host.Functions | None = None
+
+    def functions(self) -> host.Functions:
+        """The callables `body` and `finish`."""
+        if self._functions is None:
+            with _lock:
+                if self._functions is None:
+                    exact = not self.again
+                    made = functions(self.kernel, self.plan, self.target, self.key, exact, writes=True)
+                    if self.again:
+                        made = Report(self.source, self.plan, self.target, self.key).watch(*made)
+                    self._functions = made
+        return self._functions
 
     def units(self, extents: tuple[int, ...]) -> int:
         """Independent units of work."""
@@ -74,7 +91,11 @@ class Native:
 
     def scratch(self, extents: tuple[int, ...]) -> int:
         """Bytes of scratch memory."""
-        return self.state * self.units(extents) if self.plan.finish is not None else 0
+        if self.plan.finish is None:
+            return 0
+        columns = sum(SIZES[self.kernel.values[n].dtype] for n in self.plan.rows)
+        width = extents[self.plan.vector] if columns else 0
+        return self.units(extents) * (self.state + columns * width)
 
 
 class Report:
@@ -120,26 +141,27 @@ class Report:
 
 
 class Choice:
-    """A kernel with two schedules: the usual one, and one for launches whose vector axis is short.
+    """A kernel with two schedules: the usual one, and one for launches of another form.
 
     The second is built when it is first needed.  Which one runs depends on the extents alone, and so do the bits.
     """
 
-    def __init__(self, kernel: Kernel, target: Target, key: str, usual: Native, narrow: int) -> None:
-        self.kernel, self.target, self.key, self.usual, self.axis = kernel, target, key, usual, narrow
+    def __init__(
+        self, kernel: Kernel, usual: Native, applies: Callable[[tuple[int, ...]], bool], build: Callable[[], Native]
+    ) -> None:
+        self.usual, self.applies, self.build = usual, applies, build
         self.other: Native | None = None
         self.first = layout(kernel).extents
         self.row = ctypes.c_int64 * kernel.rank
 
     def pick(self, extents: tuple[int, ...]) -> Native:
         """The schedule for these extents."""
-        length = extents[self.usual.plan.vector]
-        if length > NARROW or extents[self.axis] <= length:
+        if not self.applies(extents):
             return self.usual
         with _lock:
             if self.other is None:
                 try:
-                    self.other = Native(self.kernel, self.target, f"{self.key}v{self.axis}", self.axis)
+                    self.other = self.build()
                 except UnsupportedKernel:
                     self.other = self.usual
             return self.other
@@ -149,13 +171,12 @@ class Choice:
 
     def body(self, args: int, low: int, high: int) -> int:
         """Run units `low` to `high`."""
-        return self._at(args).body(args, low, high)
+        return self._at(args).functions()[0](args, low, high)
 
     def finish(self, args: int) -> int:
         """Combine what the units left."""
-        finish = self._at(args).finish
-        assert finish is not None
-        return finish(args)
+        finish = self._at(args).functions()[1]
+        return finish(args) if finish is not None else 0
 
     def units(self, extents: tuple[int, ...]) -> int:
         """Independent units of work."""
@@ -166,17 +187,46 @@ class Choice:
         return self.pick(extents).scratch(extents)
 
 
+def _choice(kernel: Kernel, target: Target, key: str, usual: Native) -> Choice | None:
+    """The second schedule that a kernel may run by, if there is one."""
+    plan = usual.plan
+    narrow, rows = narrow_axis(kernel, plan.vector), row_plan(kernel, plan)
+    if narrow is not None:
+
+        def is_short(extents: tuple[int, ...]) -> bool:
+            return extents[plan.vector] <= NARROW and extents[narrow] > extents[plan.vector]
+
+        across = partial(schedule, vector=narrow)
+        return Choice(kernel, usual, is_short, lambda: Native(kernel, target, f"{key}v{narrow}", across))
+    if rows is None:
+        return None
+
+    def is_tall(extents: tuple[int, ...]) -> bool:
+        return math.prod(extents) >= FEW * GRAIN and 0 < usual.units(extents) < FEW
+
+    def by_rows(checked: Kernel) -> Plan:
+        found = row_plan(checked, plan)
+        if found is None:
+            raise UnsupportedKernel("no plan by rows")
+        return found
+
+    return Choice(kernel, usual, is_tall, lambda: Native(kernel, target, f"{key}w", by_rows))
+
+
 def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
     """The kernel for the host."""
     start = time.perf_counter()
-    made: Native | Choice = Native(kernel, target, key)
-    assert isinstance(made, Native)
-    finish = made.finish
-    narrow = narrow_axis(kernel, made.plan.vector)
-    if narrow is not None:
-        made = Choice(kernel, target, key, made, narrow)
-        finish = made.finish if finish is not None else None
+    usual = Native(kernel, target, key)
+    choice = _choice(kernel, target, key, usual)
+    body: Callable[[int, int, int], int]
+    finish: Callable[[int], int] | None
+    if choice is None:
+        body, finish = usual.functions()
+    else:
+        # By rows there are states to combine even where the usual schedule has none.
+        body, finish = choice.body, choice.finish
+    made = choice or usual
     elapsed = 1e3 * (time.perf_counter() - start)
     return Compiled(
-        target, key, made.body, finish, made.units, made.scratch, elapsed, text(kernel)  # type: ignore[arg-type]
+        target, key, body, finish, made.units, made.scratch, elapsed, text(kernel)  # type: ignore[arg-type]
     )  # fmt: skip

@@ -60,7 +60,7 @@ class Panels:
                 if isinstance(step, Loop):
                     self._rows(first, end, step, k)
             last = max(k for k, step in enumerate(self.loop.body.steps) if isinstance(step, Loop))
-            if self.loop.body.stores or last + 1 < len(self.loop.body.steps):
+            if self.loop.body.stores or self.loop.body.keeps or last + 1 < len(self.loop.body.steps):
                 self._columns(first, end, lambda frame, lane: self._finish(frame, lane), wide=False)
             return []
 

@@ -24,7 +24,9 @@ CHEAP = frozenset(
 GRAIN = 1 << 15  # elements in a unit of work, about
 COLUMNS = 512  # a unit's range of the vector axis is a multiple of this
 
-Goal = tuple[str, int]  # ("store", number of the store) or ("fold", number of the value)
+COLLECT = -2  # "store" of a fold that the units leave for each column, and `finish` combines
+
+Goal = tuple[str, int]  # ("store", number of the store), ("fold" or "keep", number of the value)
 
 
 class UnsupportedKernel(ValueError):
@@ -50,6 +52,7 @@ class Level(NamedTuple):
     stores: tuple[int, ...]
     parks: tuple[tuple[int, int], ...] = ()  # (value, store): values that wait for a later loop in the store's place
     fetches: tuple[tuple[int, int], ...] = ()  # (value, store): values that do not have to be computed again
+    keeps: tuple[int, ...] = ()  # folds that a unit leaves for `finish`
 
 
 class Plan(NamedTuple):
@@ -60,6 +63,7 @@ class Plan(NamedTuple):
     body: Level
     partial: tuple[int, ...]  # folds whose states the units leave for `finish` to combine
     finish: Level | None
+    rows: tuple[int, ...] = ()  # folds over rows of which each unit has taken some
 
 
 def bits(mask: int) -> tuple[int, ...]:
@@ -156,22 +160,24 @@ class Scheduler:
     def source(self, goal: Goal) -> int:
         """The value that a goal needs."""
         kind, n = goal
+        if kind == "keep":
+            return n
         return self.kernel.stores[n].value if kind == "store" else self.kernel.values[n].src[0]
 
     def space(self, goal: Goal) -> int:
         """All axes that a goal iterates over."""
         kind, n = goal
+        if kind == "keep":
+            return self.dom[n]
         if kind == "store":
             return self.kernel.stores[n].dom | self.dom[self.kernel.stores[n].value]
         return self.dom[n] | axes_mask(self.folds[n].axes)
 
-    def is_pending(self, n: int, opened: int) -> bool:
-        """Whether value `n` is a fold that must wait for more open axes."""
-        return n in self.folds and self.folds[n].keep != "prefix" and bool(self.dom[n] & ~opened)
-
     def is_here(self, n: int, opened: int) -> bool:
         """Whether value `n` is a fold whose loops begin at this level."""
-        return n in self.folds and self.folds[n].keep != "prefix" and not self.dom[n] & ~opened
+        if n not in self.folds or n in self.parked:
+            return False
+        return self.folds[n].keep != "prefix" and not self.dom[n] & ~opened
 
     def needed(self, goals: Iterable[Goal], known: set[int]) -> list[int]:
         """Values that `goals` need and that are not known yet, in order."""
@@ -194,7 +200,7 @@ class Scheduler:
             mask = 0
             for s in self.kernel.values[n].src:
                 mask |= found.get(s, 0)
-            if n in self.folds:
+            if n in self.folds and n not in self.parked:
                 over = self.folds[n].axes
                 if self.is_here(n, opened):
                     mask = 0
@@ -311,7 +317,7 @@ class Scheduler:
         return Level(
             opened, tuple(steps),
             tuple(n for kind, n in done if kind == "fold"), tuple(n for kind, n in done if kind == "store"),
-            fetches=fetches,
+            fetches=fetches, keeps=tuple(n for kind, n in done if kind == "keep"),
         )  # fmt: skip
 
     def folds_here(self, need: list[int], opened: int) -> list[Goal]:
@@ -406,6 +412,27 @@ def _two_steps(s: Scheduler, stores: list[Goal], need: list[int]) -> Plan:
     body = s.level(0, first, set())
     rest = [g for g in stores if g not in first]
     return Plan(s.vector, bits(split), body, partial, s.level(0, rest, set(partial)) if rest else None)
+
+
+def row_plan(kernel: Kernel, usual: Plan) -> Plan | None:
+    """A plan for few columns of many rows, whose units take a share of the rows; None where it does not apply."""
+    s = Scheduler(kernel, usual.vector, park=False)
+    columns = 1 << usual.vector if usual.vector >= 0 else 0
+    stores: list[Goal] = [("store", n) for n in range(len(kernel.stores))]
+    need = s.needed(stores, set())
+    folds = [n for n in need if n in s.folds]
+    if not folds or axes_mask(usual.split) != columns or any(s.space(g) != columns for g in stores):
+        return None
+    stage, first = s.stages(need, columns), s.folds[folds[0]]
+    for n in folds:
+        fold = s.folds[n]
+        if fold.keep != "last" or set(fold.axes) != set(first.axes) or s.dom[n] != columns or stage[n] != 1:
+            return None
+        if fold.monoid.startswith("arg"):
+            return None
+    body = s.level(0, [("keep", n) for n in folds], set())
+    s.parked = dict.fromkeys(folds, COLLECT)
+    return Plan(usual.vector, (min(first.axes),), body, (), s.level(0, stores, set()), tuple(folds))
 
 
 def supported(kernel: Kernel) -> str | None:

@@ -269,6 +269,34 @@ def test_folds_of_three_axes(axes: tuple[int, ...]) -> None:
     assert (place == moved.argmax(-1)).all()
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c8", "b1", "i8"])
+@pytest.mark.parametrize("shape", [(100_000, 3), (3000, 130), (400, 900)])
+def test_few_columns_of_many_rows(shape: tuple[int, int], dtype: str) -> None:
+    a = numbers(shape, dtype)
+    extreme = "logical_or" if dtype in ("c8", "b1") else "maximum"
+    sums, best = numpy.zeros(shape[1], dtype), numpy.zeros(shape[1], bool if extreme == "logical_or" else dtype)
+    k = Builder(*shape)
+    x = k.load(a, 0, 1)
+    k.store(best, k.fold(extreme, (0,), x), 1)
+    if dtype != "b1":
+        fault = KINDS if dtype[0] in "fc" else 0
+        k.store(sums, k.op("negative", dtype, k.fold("add", (0,), x, fault=fault)), 1)
+    units = k.compiled().units(shape)
+    assert units >= 4  # the rows are shared out
+    assert not any(k.run())
+    assert (best == (a.any(0) if extreme == "logical_or" else a.max(0))).all()
+    if dtype != "b1":
+        close(-sums, a.sum(0, dtype="c16" if dtype == "c8" else "f8" if dtype[0] == "f" else "i8"), 400)
+    first = sums.tobytes()
+    k.run(split=[(n, n + 1) for n in reversed(range(units))])
+    assert sums.tobytes() == first
+    if dtype[0] == "f":
+        a[5, 1] = a[6, 1] = numpy.finfo(dtype).max
+        assert k.run() == [OVER]
+        a[5:7, 1] = numpy.inf, -numpy.inf
+        assert k.run() == [INVALID]
+
+
 def test_argmax_of_equals_and_nan() -> None:
     for content in ([1, 3, 3, 2], [numpy.nan, 5, numpy.nan], [-numpy.inf] * 3, [2, numpy.nan, numpy.inf]):
         a = numpy.array(content * 20)
