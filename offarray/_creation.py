@@ -199,7 +199,9 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 def _limited(x: ndarray, low: Any, high: Any) -> ndarray | None:
     """`x` between two numbers; as in NumPy's loop for constant bounds, a zero keeps its sign at a bound of zero."""
     found = _lazy.resolve(numpy._core.umath.clip, (x, low, high))
-    if found is None or found[0].outputs[0].kind == "c" or any(b.arg != b.arg for b in found[1][1:]):
+    if found is None or found[0].outputs[0].kind == "c":
+        return None
+    if any(type(b) is not Node or b.arg != b.arg for b in found[1][1:]):
         return None
     loop, operands, shape = found
     dtype = loop.outputs[0]
