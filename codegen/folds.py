@@ -28,6 +28,7 @@ class Kind(NamedTuple):
     dtype: str  # of the value that is combined
     ordered: bool  # whether the association changes the result
     position: bool  # whether the state holds a position too
+    keep: str = "last"
 
     def scalars(self) -> list[str]:
         """LLVM scalar types of the state's registers."""
@@ -41,7 +42,7 @@ class Kind(NamedTuple):
 
     def identity(self, lanes: int) -> State:
         """The state before the first element."""
-        texts = parts(numerics.identity(self.monoid, self.dtype))
+        texts = parts(numerics.identity(self.monoid, self.dtype, self.keep))
         if self.position:
             texts.append(LAST)
         if lanes == 1:
@@ -59,7 +60,7 @@ def kind_of(kernel: Kernel, n: int) -> Kind:
         dtype = "b1"
     elif not position:
         dtype = value.dtype
-    return Kind(monoid, dtype, monoid in ("add", "multiply") and dtype[0] in "fc", position)
+    return Kind(monoid, dtype, monoid in ("add", "multiply") and dtype[0] in "fc", position, value.arg.keep)
 
 
 def lift(code: Code, kind: Kind, dtype: str, x: Reg) -> Reg:
