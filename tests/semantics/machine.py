@@ -171,7 +171,7 @@ class Machine:
         other = attempt(step, numpy, aside)
         kinds = (other.kind,) if isinstance(other, twice.Raised) else ()  # whichever mistake is found first
         if "moved" in states:
-            return (MODULE.MovedError, *kinds)
+            return (MODULE.MovedError, MODULE.BorrowError, *kinds)
         return (MODULE.BorrowError, *kinds, *(() if step.operands[0].n.flags.writeable else (ValueError,)))
 
     def _keep(self, name: str, step: Step, got: Any, want: Any) -> None:

@@ -321,6 +321,12 @@ def zero_signs(np: Any) -> Any:
 
 
 @program
+def zero_signs_of_sums_and_scans(np: Any) -> Any:
+    a = np.zeros((60, 50)) * -1.0
+    return [f(a, axis=axis) for f in (np.cumsum, np.sum, np.cumprod) for axis in (None, 0, 1)]
+
+
+@program
 def not_identities(np: Any) -> Any:
     a = line(np)
     a[0], a[1], a[2] = np.inf, np.nan, -0.0
