@@ -141,9 +141,12 @@ class _Shown:
 
     def __init__(self, operand: Any) -> None:
         self._operand = operand
+        self._given: Any = None  # the last handle, and the array that NumPy got for it
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return plain(self._operand.__array__(*args, **kwargs))
+        made = self._operand.__array__(*args, **kwargs)
+        self._given = made, plain(made)
+        return self._given[1]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._operand, name)
@@ -165,7 +168,12 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
     except ValueError as error:
         if "__array__ method not producing an array" not in str(error):
             raise
-    return impl(*map(shown, args), **{k: shown(v) for k, v in kwargs.items()})
+    visible = [shown(v) for v in args]
+    made = impl(*visible, **{k: shown(v) for k, v in kwargs.items()})
+    for v in visible:
+        if type(v) is _Shown and v._given is not None and v._given[1] is made:
+            return v._given[0]
+    return made
 
 
 def before_write(x: Any) -> None:
@@ -390,7 +398,12 @@ def public(
                 return answer
         record = NATIVE.get(name)
         if record is not None:
-            answer = record(*args, **kwargs)
+            try:
+                answer = record(*args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise
+                answer = NotImplemented  # arguments that only NumPy's own form takes, or refuses
             if answer is not NotImplemented:
                 return answer
         if (name in COMPOSED and _composable(args, kwargs)) or always:
