@@ -409,7 +409,8 @@ def emit(
         functions.append(_finish(second, name))
         declared |= second.code.declarations
         externs |= second.code.externs
-    attributes = f"attributes #0 = {{ nounwind {width} }}"
+    # Vectors are spilled to aligned places: a spill across two cache lines is slow to come back.
+    attributes = f"attributes #0 = {{ nounwind alignstack={target.vector} {width} }}"
     return Module("\n".join([*declared, *functions, attributes, ""]), externs)
 
 
