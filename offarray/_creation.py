@@ -278,7 +278,10 @@ def gather(x: ndarray, indices: list[Any], keep: bool = True) -> Any:
     elements (or of the indices, where an element has no axes) in their own order; else in C order.
     """
     handles = [_lazy.operand(i) for i in indices]
-    if any(h is None or type(h[0]) is not ndarray or h[0]._dtype.kind not in "iu" for h in handles):
+    if any(
+        h is None or type(h[0]) is not ndarray or h[0]._dtype.kind not in "iu" or not native(h[0]._dtype)
+        for h in handles
+    ):  # fmt: skip
         return NotImplemented
     picks = [h[0] for h in handles if h is not None]
     lead = _lazy.shape_of(picks)
