@@ -13,6 +13,7 @@ from functools import cache
 import llvmlite
 import numpy
 
+from ..runtime import trace
 from ..runtime.config import settings
 from ..runtime.target import Compiled, Target
 from . import native
@@ -78,7 +79,34 @@ def _host(kernel: Kernel, target: Target) -> Compiled:
     return native.compiled(kernel, target, key_of(kernel, target))
 
 
-_MAKERS = {"host": _host, "interpret": _interpret, "null": _null}
+def _cuda(kernel: Kernel, target: Target) -> Compiled:
+    """The kernel for the current device; for the host, with transfers round it, where no device runs it."""
+    from . import gpu  # its driver is loaded only where a device is used
+
+    reason = gpu.unsupported(kernel)
+    if reason is None:
+        return gpu.compiled(kernel, target, key_of(kernel, target))
+    trace.log(3, f"kernel on the host: {reason}")
+    return _host(kernel, host_target())
+
+
+_MAKERS = {"cuda": _cuda, "host": _host, "interpret": _interpret, "null": _null}
+
+
+def device_target() -> Target:
+    """The graphics processor that the setting `device` names; buffers keep track of it from now on.
+
+    Raises
+    ------
+    offarray.runtime.errors.DeviceError
+        If it is missing, or the package cuda-bindings is.
+    """
+    from ..runtime import cuda, residency
+    from . import nvptx
+
+    found = nvptx.device_target(cuda.device().arch)
+    residency.start()
+    return found
 
 
 def module_text(kernel: Kernel, target: Target) -> str:
@@ -86,4 +114,4 @@ def module_text(kernel: Kernel, target: Target) -> str:
     return emit(kernel, schedule(kernel), target, "kernel").text
 
 
-__all__ = ["compile", "host_target", "key_of", "module_text", "supported"]
+__all__ = ["compile", "device_target", "host_target", "key_of", "module_text", "supported"]

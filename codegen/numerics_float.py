@@ -105,6 +105,9 @@ def fmod(code: Code, dtype: str, x: str, y: str) -> str:
     fast, wide = _fast_fmod(code, dtype, x, y)
 
     def slow() -> str:
+        if code.target.kind == "cuda":
+            both_args = [(code.type(dtype), v) for v in (x, y)]
+            return code.call(code.type(dtype), "__nv_fmod" if dtype == "f8" else "__nv_fmodf", *both_args)
         code.extern("fmod" if dtype == "f8" else "fmodf", None)
         return code.op(f"frem {code.type(dtype)} {x}, {y}")
 

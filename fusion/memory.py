@@ -218,6 +218,8 @@ def _copy(source: Buffer, seen: View, target: Buffer, window: View, dtype: numpy
 
 def copy_rest(old: Buffer, new: Buffer, base: Node, view: View, dtype: numpy.dtype[Any]) -> None:
     """Copy from `old` to `new` what lies outside `view`: strips round a box, or everything where it is no box."""
+    if old.device is not None and old.nbytes == new.nbytes and old.device.copy(old, new):
+        return
     source, target = old.view(base.dtype, base.shape), new.view(base.dtype, base.shape)
     mapping = decompose(view, base.shape, dtype.itemsize) if dtype == base.dtype else None
     boxed = mapping is not None and all(not t or (len(t) == 1 and t[0][1] == 1) for _, t in mapping)

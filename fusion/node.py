@@ -31,6 +31,11 @@ PENDING, RUNNING, READY, FAILED, CONSUMED = range(5)
 _serial = itertools.count(1000)
 
 
+def renew(node: Node) -> None:
+    """Make every array that was seen of the node's memory out of date."""
+    node.serial = next(_serial)
+
+
 class Node:
     """One value.
 

@@ -12,12 +12,12 @@ from typing import Any
 from . import _errstate
 from ._site import here
 from ._site import text as line
-from .codegen.compile import compile, host_target
+from .codegen.compile import compile, device_target, host_target
 from .codegen.kernel import text
 from .fusion import replay, tape
 from .fusion.lower import Lowered, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
-from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node
+from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, renew
 from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import trace
 from .runtime.buffer import Buffer, allocate
@@ -95,6 +95,9 @@ def _again(node: Node) -> BaseException:
 def _run(wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> None:
     """Replay or plan, and execute; nodes that reported faults and nodes whose memory was taken over go to the lists."""
     liveness = Liveness(wanted, order, tape.taped())
+    if settings.device.startswith("cuda"):
+        for leaf in liveness.leaves:  # arrays seen of them so far could be written without the device's knowledge
+            renew(leaf)
     key = replay.key_of(wanted, liveness) if trace.events is None and settings.debug < 3 and not settings.check else None
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:
@@ -127,7 +130,8 @@ def _step(
         return []
     outputs = Outputs(step, lifetimes.donors(step, position) if settings.donate else [])
     lowered = lower(step, done, outputs.choose)
-    trace.log(6, text(lowered.kernel))
+    if settings.debug >= 6:
+        trace.log(6, text(lowered.kernel))
     compiled = compile(lowered.kernel, target())
     # From here on an interruption may leave consumed memory behind: such nodes fail, and are never computed again.
     for node in step.outputs:
@@ -187,6 +191,9 @@ def target() -> Target:
     kind = settings.device
     found = _targets.get(kind)
     if found is None:
-        found = host_target() if kind in ("auto", "cpu") else Target(kind, "", "", 16)
+        if kind.startswith("cuda"):
+            found = device_target()
+        else:
+            found = host_target() if kind in ("auto", "cpu") else Target(kind, "", "", 16)
         _targets[kind] = found
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -71,9 +72,11 @@ class Buffer:
         Where the memory starts, at its lowest address, and its extent.
     foreign : bool
         Somebody else's memory backs it.
+    device : residency.Copy or None
+        Its copy on a device; whoever looks at the host's memory asks that first.
     """
 
-    __slots__ = ("array", "address", "nbytes", "foreign", "_export", "_raw", "_pooled", "__weakref__")
+    __slots__ = ("array", "address", "nbytes", "foreign", "device", "_export", "_raw", "_pooled", "__weakref__")
 
     def __init__(self, array: Array, address: int, nbytes: int, foreign: bool, pooled: bool) -> None:
         self._pooled = pooled
@@ -81,6 +84,7 @@ class Buffer:
         self.address = address
         self.nbytes = nbytes
         self.foreign = foreign
+        self.device: Any = None
         self._export: weakref.ref[Export] | None = None
         self._raw: Array | None = None
 
@@ -107,6 +111,8 @@ class Buffer:
     @property
     def raw(self) -> Array:
         """The memory as 1-d uint8, from `address` on; memory of our own may go on behind `nbytes`."""
+        if self.device is not None:
+            self.device.look(self)
         if self._pooled:
             return self.array
         if self._raw is None:
@@ -120,6 +126,7 @@ class Buffer:
 
     def poison(self, byte: int) -> None:
         """Overwrite memory of our own, so that whoever reads it later is found out."""
+        self.device = None
         if self._pooled:
             self.array.fill(byte)
 
@@ -131,6 +138,8 @@ class Buffer:
 
         Without `strides` the elements lie in C order.
         """
+        if self.device is not None:
+            self.device.look(self)
         if 0 in shape:
             offset = 0  # NumPy refuses an offset into empty memory
         if dtype.hasobject and dtype.kind != "T":
@@ -146,6 +155,8 @@ class Buffer:
         writeable: bool = True,
     ) -> Array:  # fmt: skip
         """An array to hand out: while it, or anything made from it without a copy, lives, the buffer is shared."""
+        if self.device is not None:
+            self.device.look(self)
         if self.foreign:
             array = self.view(dtype, shape, offset, strides)
         else:
@@ -177,6 +188,9 @@ class Buffer:
         return array
 
 
+fresh: Callable[[Buffer], None] | None = None  # once a device is in use: notes that a buffer holds nothing yet
+
+
 def allocate(nbytes: int, zero: bool = False) -> Buffer:
     """Private memory of `nbytes`, 64-byte aligned.
 
@@ -186,7 +200,10 @@ def allocate(nbytes: int, zero: bool = False) -> Buffer:
         When the setting `memory_limit` would be passed.
     """
     block, address = pool.take(nbytes, zero)
-    return Buffer(block, address, nbytes, False, True)
+    made = Buffer(block, address, nbytes, False, True)
+    if fresh is not None and not zero:
+        fresh(made)
+    return made
 
 
 def adopt(array: Array, foreign: bool) -> Buffer:

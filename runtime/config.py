@@ -33,8 +33,9 @@ class Settings:
     )
     device: str = _setting(
         "auto",
-        "Where kernels run: compiled for the processor (auto, cpu), by NumPy (interpret), or not at all (null).",
-        ("auto", "cpu", "interpret", "null"),
+        "Where kernels run: compiled for the processor (auto, cpu) or a graphics processor (cuda, cuda:N), by NumPy "
+        "(interpret), or not at all (null).",
+        ("auto", "cpu", "cuda", *(f"cuda:{n}" for n in range(8)), "interpret", "null"),
     )
     eager_size: int = _setting(2000, "Operations on at most this many elements run at once; 0 records everything.")
     bound: int = _setting(32, "Number of recorded operations after which pending work is evaluated.", low=1)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from . import buffer as buffers
 from . import threads, trace
 from .buffer import Buffer, Memory, allocate
 from .config import settings
@@ -184,6 +185,13 @@ def launch(step: Launch, slots: Slots) -> bytes:
     compiled, extents = step.compiled, step.extents
     if settings.check:
         verify(step, slots)
+    if buffers.fresh is not None:  # a device is in use
+        if compiled.target.kind == "cuda":
+            return _on_device(step, slots)
+        for (slot, _), access in zip(step.pointers, step.access, strict=True):
+            buffer = _buffer(slots, slot)
+            if buffer.device is not None:
+                buffer.device.look(buffer, "w" in access)
     words: list[int | float] = [_buffer(slots, slot).address + offset for slot, offset in step.pointers]
     words += step.words
     need = compiled.scratch(extents)
@@ -216,6 +224,20 @@ def launch(step: Launch, slots: Slots) -> bytes:
     if settings.debug >= 2 or trace.events is not None:
         _tell(step, seconds, shares)
     return row[fault + 2 :].tobytes()[: step.faults] if step.faults else b""
+
+
+def _on_device(step: Launch, slots: Slots) -> bytes:
+    """Run one kernel on a device, and give its fault bytes; without such it may still be running."""
+    from . import residency  # needs a driver
+
+    pointers = [(_buffer(slots, slot), offset) for slot, offset in step.pointers]
+    start = _clock()
+    found = residency.launch(step.compiled, pointers, pack(step.words), step.access, step.faults)
+    trace.counters["kernels"] += 1
+    trace.counters["kernel_bytes"] += step.nbytes
+    if settings.debug >= 2 or trace.events is not None:
+        _tell(step, _clock() - start, 1)
+    return found
 
 
 def _shared(compiled: Compiled, row: array[int], fault: int, ranges: list[tuple[int, int]]) -> None:

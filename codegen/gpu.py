@@ -1,0 +1,189 @@
+"""Kernels on a graphics processor: which launches a call takes, built when first needed and kept on disk.
+
+in: a kernel; out: a `Compiled` whose body launches on the current device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+import time
+from typing import Any, NamedTuple
+
+from ..runtime import cache as disk
+from ..runtime import cuda, trace
+from ..runtime.errors import CompileError
+from ..runtime.target import Compiled, Target
+from . import gpu_numerics, numerics, nvptx
+from .abi import layout
+from .gpu_emit import EXTRA, Variant, emit_device, values_of
+from .gpu_plan import Choice, Pass, alignment, state_words, value_words
+from .kernel import MONOIDS, Fold, Kernel, Load, text
+from .reporting import can_rerun, with_checks
+from .schedule import UnsupportedKernel, schedule
+
+WORDS = 500  # parameters of 8 bytes that every device takes
+
+_lock = threading.RLock()
+
+
+def unsupported(kernel: Kernel) -> str | None:
+    """Why no device runs this kernel, or None if one does."""
+    if layout(kernel).words + len(EXTRA) + len(kernel.values) > WORDS:
+        return "more parameters than a device kernel may have"
+    for v in kernel.values:
+        srcs = tuple(kernel.values[s].dtype for s in v.src)
+        if isinstance(v.arg, Fold):
+            if v.arg.keep == "prefix" and v.arg.monoid not in MONOIDS:
+                return f"a scan of {v.arg.monoid}"
+        elif v.op not in ("load", "iota", "arg") and not isinstance(v.arg, Load):
+            if not gpu_numerics.supports(v.op, srcs, v.dtype) and numerics.supports(v.op, srcs, v.dtype):
+                return f"{v.op}({', '.join(srcs)})"
+    return None
+
+
+class Launch(NamedTuple):
+    """A pass made ready."""
+
+    step: Pass
+    function: Any
+    values: tuple[int, ...]  # folds whose pointers follow
+
+
+class Recipe(NamedTuple):
+    """All launches of a call, and the scratch memory that they share."""
+
+    launches: tuple[Launch, ...]
+    scratch: int
+    states: int  # byte offset
+    places: dict[int, int]  # fold -> byte offset of its values
+
+
+class Builder:
+    """Builds the entries of one kernel, in one mode of reporting."""
+
+    def __init__(self, kernel: Kernel, target: Target, key: str, exact: bool, writes: bool) -> None:
+        self.kernel, self.target, self.key = kernel, target, key
+        self.exact, self.writes = exact, writes
+        self.functions: dict[Variant, Any] = {}
+        self.recipes: dict[tuple[Any, ...], Recipe] = {}
+
+    def function(self, variant: Variant) -> Any:
+        """The entry for a variant."""
+        found = self.functions.get(variant)
+        if found is None:
+            device = cuda.device()
+            name = f"{self.key} {variant!r} {self.exact} {self.writes}"
+            key = hashlib.sha256(name.encode()).hexdigest()
+            code = disk.load(key)
+            if code is None:
+                module = emit_device(self.kernel, variant, self.target, "k" + key[:24], self.exact, self.writes)
+                code = device.assemble(nvptx.ptx(module, self.target.arch))
+                disk.store(key, code)
+                trace.count("compiles")
+            found = self.functions[variant] = device.load(code, "k" + key[:24])
+        return found
+
+    def recipe(self, extents: tuple[int, ...], aligned: int, natural: bool) -> Recipe:
+        """The launches of a call."""
+        key = (extents, aligned, natural)
+        found = self.recipes.get(key)
+        if found is None:
+            with _lock:
+                found = self.recipes[key] = self._recipe(extents, aligned, natural)
+        return found
+
+    def _recipe(self, extents: tuple[int, ...], aligned: int, natural: bool) -> Recipe:
+        passes = Choice(self.kernel, extents, aligned, natural).passes()
+        size, states, places = 0, 0, dict[int, int]()
+        for step in passes:
+            variant = step.variant
+            if variant.role == "part":
+                states = max(states, 8 * state_words(self.kernel, variant) * step.points * step.chunks)
+            elif variant.role == "join":
+                for n in variant.folds:
+                    places[n] = size
+                    size += 8 * value_words(self.kernel, n) * step.points
+        launches = tuple(Launch(p, self.function(p.variant), values_of(p.variant)) for p in passes if p.units)
+        return Recipe(launches, size + states, size, places)
+
+    def run(self, row: list[int], extents: tuple[int, ...], aligned: int, natural: bool, fault: int) -> None:
+        """Launch everything for the argument row."""
+        device = cuda.device()
+        recipe = self.recipe(extents, aligned, natural)
+        scratch = device.allocate(recipe.scratch) if recipe.scratch else 0
+        head = [*row[:-2], fault, scratch]
+        for launch in recipe.launches:
+            step = launch.step
+            words = [*head, step.units, step.chunks, step.length, scratch + recipe.states]
+            words += [scratch + recipe.places[n] for n in launch.values]
+            device.launch(launch.function, step.grid, step.variant.block, words)
+        if scratch:
+            device.free(scratch)
+
+
+class DeviceKernel:
+    """A kernel on the current device, with the second run that reports its faults."""
+
+    def __init__(self, kernel: Kernel, target: Target, key: str) -> None:
+        self.kernel, self.layout = kernel, layout(kernel)
+        self.rerun = bool(kernel.faults) and can_rerun(kernel)
+        self.reports = bool(kernel.faults)
+        checked = with_checks(kernel) if kernel.faults else kernel
+        plain = not kernel.faults or self.rerun
+        self.main = Builder(kernel, target, key, False, True) if plain else Builder(checked, target, key, True, True)
+        self.exact = Builder(checked, target, key, True, False) if self.rerun else None
+        self.row = ctypes.c_uint64 * self.layout.words
+
+    def body(self, args: int, low: int, high: int) -> int:
+        """Launch the kernel; with faults to report it has run when this returns."""
+        row = list(self.row.from_address(args))
+        extents = tuple(row[self.layout.extents : self.layout.extents + self.kernel.rank])
+        lies = alignment(self.kernel, extents, row, self.layout.load_strides, self.layout.store_strides)
+        if not self.reports:
+            self.main.run(row, extents, *lies, 0)
+            return 0
+        device = cuda.device()
+        if self.exact is None:
+            self._report(self.main, row, extents, lies)
+            return 0
+        with device.flag() as flag:
+            self.main.run(row, extents, *lies, flag.pointer)
+            suspicious = flag.wait()
+        if suspicious:
+            self._report(self.exact, row, extents, lies)
+        return 0
+
+    def _report(self, builder: Builder, row: list[int], extents: tuple[int, ...], lies: tuple[int, bool]) -> None:
+        """Run with exact reports, and bring the fault bytes to where the row wants them."""
+        device = cuda.device()
+        count = len(self.kernel.faults)
+        memory = device.allocate(count + 8)
+        device.clear(memory, count + 8)
+        builder.run(row, extents, *lies, memory)
+        device.download(row[self.layout.fault], memory, count)
+        device.free(memory)
+
+
+def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
+    """The kernel for the current device.
+
+    Raises
+    ------
+    CompileError
+        If no device runs it; `unsupported` says so beforehand.
+    """
+    start = time.perf_counter()
+    reason = unsupported(kernel)
+    if reason is not None:
+        raise CompileError(f"no device kernel: {reason}")
+    try:
+        schedule(kernel)
+    except UnsupportedKernel as error:
+        raise CompileError(str(error)) from error
+    made = DeviceKernel(kernel, target, key)
+    elapsed = 1e3 * (time.perf_counter() - start)
+    return Compiled(
+        target, key, made.body, None, lambda extents: 1, lambda extents: 0, elapsed, text(kernel)  # type: ignore[arg-type]
+    )  # fmt: skip

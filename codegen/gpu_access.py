@@ -1,0 +1,155 @@
+"""Loads, stores and words of a device kernel: parameters instead of a row, accesses of one thread, aligned."""
+
+from __future__ import annotations
+
+from .abi import Layout
+from .access import Memory
+from .frame import Frame, begin, branch, lanes_of, parts, whole
+from .kernel import UNIT, Kernel, Load
+from .text import PARTS, SCALARS, SIZES, Code, Reg, mtype, vtype
+
+WIDEST = 16  # bytes that a thread reads or writes at once
+
+
+class DeviceMemory(Memory):
+    """The accesses of one device function.
+
+    Parameters
+    ----------
+    aligned : int
+        Operands (bit mask) all of whose elements along the vector axis lie as 16-byte accesses want it.
+    natural : bool
+        Whether every element lies at a multiple of its size.
+    """
+
+    def __init__(
+        self, code: Code, kernel: Kernel, layout: Layout, domains: list[int], vector: int, aligned: int, natural: bool
+    ) -> None:  # fmt: skip
+        super().__init__(code, kernel, layout, domains, vector, "%row")
+        self.aligned, self.natural = aligned, natural
+        self.guard: str | None = None  # i1 register: whether this thread writes
+        self.doubles: set[int] = set()
+        for word, dtype in zip(layout.scalars, kernel.scalars, strict=True):
+            if dtype[0] in "fc":
+                self.doubles.update((word, word + 1) if dtype[0] == "c" else (word,))
+
+    def word(self, number: int, type: str = "i64") -> str:
+        """A word of the argument row, which is a parameter."""
+        return f"%w{number}"
+
+    def parameters(self) -> list[str]:
+        """The function's parameters that stand for the row."""
+        found = []
+        for number in range(self.layout.words):
+            if number < len(self.kernel.operands):
+                o = self.kernel.operands[number]
+                found.append("ptr" + " noalias" * o.noalias + " readonly" * (o.access == "r") + f" %w{number}")
+            elif number >= self.layout.fault:
+                found.append(f"ptr %w{number}")
+            else:
+                found.append(f"{'double' if number in self.doubles else 'i64'} %w{number}")
+        return found
+
+    # ------------------------------------------------------------------ one access
+    def _align(self, operand: int, dtype: str, lanes: int) -> int:
+        size = SIZES[dtype]
+        if not self.natural:
+            return 1
+        if self.aligned >> operand & 1:
+            return min(size * lanes, WIDEST)
+        return SIZES[PARTS[dtype]] if dtype in PARTS else size
+
+    def _get(self, dtype: str, where: str, lanes: int, align: int) -> Reg:
+        code = self.code
+        code.lanes = lanes
+        if dtype in PARTS:
+            both = code.op(f"load {vtype(PARTS[dtype], 2 * lanes)}, ptr {where}, align {align}")
+            return code.split(PARTS[dtype], both)
+        value = code.op(f"load {mtype(dtype, lanes)}, ptr {where}, align {align}")
+        return code.from_byte(value) if dtype == "b1" else value
+
+    def _put(self, dtype: str, value: Reg, where: str, lanes: int, align: int) -> None:
+        code = self.code
+        code.lanes = lanes
+        if isinstance(value, tuple):
+            both = code.join(PARTS[dtype], value)
+            code.add(f"store {vtype(PARTS[dtype], 2 * lanes)} {both}, ptr {where}, align {align}")
+            return
+        value = code.to_byte(value) if dtype == "b1" else value
+        code.add(f"store {mtype(dtype, lanes)} {value}, ptr {where}, align {align}")
+
+    # ------------------------------------------------------------------ loads and stores
+    def load(self, frame: Frame, n: int) -> Reg:
+        """The value of load `n`."""
+        code, value = self.code, self.kernel.values[n]
+        assert isinstance(value.arg, Load)
+        operand = value.arg.operand
+        dtype = self.kernel.operands[operand].dtype
+        where = self.pointer(frame, ("load", n))
+        words = self.layout.load_strides[n][len(self.layout.load_strides[n]) - len(value.src) :]
+        along: list[tuple[str, str]] = []  # index vectors with their strides
+        for s, number in zip(value.src, words, strict=True):
+            index = frame.regs[s]
+            assert isinstance(index, str)
+            if self.is_vector(s, frame):
+                along.append((index, self.word(number)))
+            else:
+                offset = code.op(f"mul i64 {index}, {self.word(number)}")
+                where = code.op(f"getelementptr i8, ptr {where}, i64 {offset}")
+        if not self.is_vector(n, frame):
+            return self._get(dtype, where, 1, self._align(operand, dtype, 1))
+        if not along and value.arg.strides[self.vector] == UNIT:
+            return self._get(dtype, where, frame.lanes, self._align(operand, dtype, frame.lanes))
+        stride = self.stride(("load", n), self.vector)
+        return self._lanes_from(frame, dtype, where, stride, along, self._align(operand, dtype, 1))
+
+    def _lanes_from(
+        self, frame: Frame, dtype: str, where: str, stride: str, along: list[tuple[str, str]], align: int
+    ) -> Reg:  # fmt: skip
+        """Lanes that do not lie side by side."""
+        code, lanes = self.code, frame.lanes
+        found = []
+        for k in range(lanes):
+            place = where
+            if stride != "0" and k:
+                place = code.op(f"getelementptr i8, ptr {place}, i64 {code.op(f'mul i64 {stride}, {k}')}")
+            for index, step in along:
+                one = code.op(f"extractelement <{lanes} x i64> {index}, i64 {k}")
+                place = code.op(f"getelementptr i8, ptr {place}, i64 {code.op(f'mul i64 {one}, {step}')}")
+            found.append(parts(self._get(dtype, place, 1, align)))
+        code.lanes = lanes
+        scalar, wide = SCALARS[PARTS.get(dtype, dtype)], []
+        for part in range(len(found[0])):
+            vector = "poison"
+            for k in range(lanes):
+                vector = code.op(f"insertelement <{lanes} x {scalar}> {vector}, {scalar} {found[k][part]}, i64 {k}")
+            wide.append(vector)
+        return whole(wide)
+
+    def store(self, frame: Frame, k: int, value: Reg) -> None:
+        """Write `value` to its place, if this thread is to write."""
+        where = self.pointer(frame, ("store", k))
+        if self.guard is None:
+            self._store(frame, k, value, where)
+            return
+        write, done = self.code.label("write"), self.code.label("written")
+        branch(self.code, self.guard, write, done)
+        self.code.start(write)
+        self._store(frame, k, value, where)
+        begin(self.code, done)
+
+    def _store(self, frame: Frame, k: int, value: Reg, where: str) -> None:
+        code, store, lanes = self.code, self.kernel.stores[k], frame.lanes
+        dtype = self.kernel.operands[store.operand].dtype
+        if lanes == 1 or not store.strides[self.vector]:
+            self._put(dtype, value, where, 1, self._align(store.operand, dtype, 1))
+            return
+        if store.strides[self.vector] == UNIT:
+            self._put(dtype, value, where, lanes, self._align(store.operand, dtype, lanes))
+            return
+        scalar, stride = SCALARS[PARTS.get(dtype, dtype)], self.stride(("store", k), self.vector)
+        for lane in range(lanes):
+            place = code.op(f"getelementptr i8, ptr {where}, i64 {code.op(f'mul i64 {stride}, {lane}')}")
+            one = whole([lanes_of(code, scalar, lanes, r, lane, 1) for r in parts(value)])
+            self._put(dtype, one, place, 1, self._align(store.operand, dtype, 1))
+        code.lanes = lanes

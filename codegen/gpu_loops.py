@@ -1,0 +1,345 @@
+"""Loops of a device kernel: run by one thread, or divided among the threads of a group.
+
+in: a `Loop` of the plan and the frame around it; out: emitted code, and the states of folds still under way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .carrier import Packing, States
+from .folds import Kind, across, choose, join, lift
+from .frame import Frame, State, branch, counted, parts, repeat, whole
+from .loops import Loops
+from .schedule import Level, Loop
+
+if TYPE_CHECKING:
+    from .gpu_emit import DeviceEmitter
+
+
+def nest(loop: Loop) -> tuple[tuple[int, ...], list[Level], Level]:
+    """The axes of perfectly nested loops, the levels between them, and the innermost body."""
+    axes, between, body = [loop.axis], [], loop.body
+    while not loop.scans:
+        inner = [step for step in body.steps if isinstance(step, Loop)]
+        plain = not body.takes and not body.stores and not body.parks
+        if len(inner) != 1 or not plain or inner[0].ends or inner[0].scans:
+            break
+        if body.steps[-1] is not inner[0] or set(inner[0].folds) != set(loop.folds):
+            break
+        between.append(body)
+        axes.append(inner[0].axis)
+        body = inner[0].body
+    return tuple(axes), between, body
+
+
+class DeviceLoops(Loops):
+    """Writes the loops of one device function."""
+
+    def __init__(self, emitter: DeviceEmitter) -> None:
+        super().__init__(emitter)
+        self.device = emitter
+        self.inside = False  # within a loop that is divided among threads
+        self.sharing: str | None = None  # within a divided loop with scans: which threads have an element
+        self.partial: set[int] = set()  # folds whose states hold one thread's share
+        self.first = True  # the first loop of a part takes the chunk's range
+        self.kept: dict[tuple[int, ...], list[Frame]] = {}
+
+    def begin(self) -> None:
+        """Begin a unit."""
+        self.first, self.kept = True, {}
+
+    # ------------------------------------------------------------------ a loop
+    def loop(self, loop: Loop, frame: Frame) -> States:
+        """Emit `loop`; folds that end go into the frame, the others' states are given back."""
+        variant = self.device.variant
+        for access in self.accesses(loop):
+            self.device.memory.pointer(frame, access)
+        chunk, self.first = variant.role == "part" and self.first, False
+        axes, between, body = nest(loop)
+        alone = variant.group == 1 or self.inside
+        if loop.scans and not alone:
+            if any(isinstance(step, Loop) and step.scans for step in loop.body.steps):
+                states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, False, 1)
+            else:
+                states, lanes = self._scans(loop, frame)
+        elif not alone and variant.keep:
+            states, lanes = self._kept(axes, between, body, loop, frame)
+        elif alone and not chunk:
+            states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, chunk, 1)
+        else:
+            # Inner loops are divided instead of this one if they are long enough.
+            deep = variant.deep and any(isinstance(step, Loop) for step in body.steps)
+            step = 1 if alone or deep else variant.group
+            states, lanes = self._in_sequence(axes, between, body, loop, frame, chunk, step)
+        for n in loop.ends:
+            self._end(frame, n, states[n], lanes[n])
+        return {n: states[n] for n in loop.folds if n not in loop.ends}
+
+    def _wide(self, axes: tuple[int, ...], frame: Frame) -> int:
+        """Lanes inside a loop over `axes`."""
+        variant = self.device.variant
+        if variant.lanes > 1 and variant.vector == axes[-1] and not self.inside:
+            return variant.lanes
+        return frame.lanes
+
+    def _lanes(self, loop: Loop, lanes: int, axes: tuple[int, ...], frame: Frame) -> dict[int, int]:
+        """Lanes of each fold's elements."""
+        probe = Frame()
+        probe.lanes = lanes
+        found = {n: self.device.fold_lanes(n, probe) for n in loop.folds}
+        return found | {n: self.scan_lanes(n, frame) for n in loop.scans}
+
+    def _sizes(self, axes: tuple[int, ...], lanes: int) -> list[str]:
+        """Steps along each axis; the last one's are vectors."""
+        sizes = [self.device.extent(a) for a in axes]
+        if lanes > 1:
+            sizes[-1] = self.code.op(f"udiv i64 {sizes[-1]}, {lanes}")
+        return sizes
+
+    def _enter(self, axes: tuple[int, ...], frame: Frame, digits: list[str], wide: int) -> Frame:
+        """The frame at the given step."""
+        inner = frame
+        for axis, digit in zip(axes, digits, strict=True):
+            if wide > 1 and axis == axes[-1]:
+                digit = self.code.op(f"mul i64 {digit}, {wide}")
+                inner = inner.enter(axis, digit, wide)
+            else:
+                inner = inner.enter(axis, digit)
+        return inner
+
+    def _body(self, between: list[Level], body: Level, inner: Frame, divided: bool) -> States:
+        """What happens at one step."""
+        former, self.inside = self.inside, self.inside or divided
+        for level in between:
+            computed: list[int] = []
+            for step in level.steps:
+                if not isinstance(step, Loop):
+                    self.device.values(level, inner, step)
+                    computed += step
+            self.device.after(level, inner, computed)
+        elements = self.device.level(body, inner)
+        self.inside = former
+        return elements
+
+    def _in_sequence(
+        self, axes: tuple[int, ...], between: list[Level], body: Level, loop: Loop, frame: Frame, chunk: bool, step: int
+    ) -> tuple[States, dict[int, int]]:
+        """A counted loop, over every `step`-th of the steps if it is divided among threads."""
+        code, device = self.code, self.device
+        divided = step > 1
+        wide = self._wide(axes, frame) if divided else frame.lanes
+        own = wide if divided and wide > 1 else 1
+        lanes = self._lanes(loop, wide, axes, frame)
+        packing = Packing({n: device.kinds[n] for n in (*loop.folds, *loop.scans)}, lanes)
+        states = {n: device.kinds[n].identity(lanes[n]) for n in loop.folds}
+        states |= {n: frame.entry.get(n) or device.kinds[n].identity(lanes[n]) for n in loop.scans}
+        sizes = self._sizes(axes, own)
+        stop = sizes[0]
+        for size in sizes[1:]:
+            stop = code.op(f"mul i64 {stop}, {size}")
+        start = "0"
+        if chunk:
+            number = code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.y")
+            start = code.op(f"mul i64 {code.op(f'zext i32 {number} to i64')}, %length")
+            stop = self._lesser(code.op(f"add i64 {start}, %length"), stop)
+        if divided:
+            assert device.group is not None
+            start = code.op(f"add i64 {start}, {device.group.number}")
+
+        def at(index: str, flat: State) -> State:
+            now = packing.cut(flat)
+            digits = [index] if len(axes) == 1 else device.split(index, sizes)
+            inner = self._enter(axes, frame, digits, own)
+            inner.carry.update({n: now[n] for n in loop.scans})
+            inner.entry = dict(inner.carry)
+            elements = self._body(between, body, inner, divided)
+            result = {n: inner.carry[n] for n in loop.scans}
+            for n in loop.folds:
+                result[n] = join(code, device.kinds[n], lanes[n], now[n], elements[n])
+            return packing.flat(result)
+
+        done = packing.cut(counted(code, start, stop, step, packing.types(), packing.flat(states), at))
+        for n in loop.scans:
+            if n in frame.carry:
+                frame.carry[n] = done[n]
+        if divided:
+            self._gathered(loop, axes, done, lanes)
+        return done, lanes
+
+    def _lesser(self, a: str, b: str) -> str:
+        return self.code.call("i64", "llvm.smin.i64", ("i64", a), ("i64", b))
+
+    def _gathered(self, loop: Loop, axes: tuple[int, ...], states: States, lanes: dict[int, int]) -> None:
+        """After a divided loop: one lane for each fold, the share of one thread."""
+        for n in loop.folds:
+            if lanes[n] > 1 and axes[-1] == self.device.variant.vector:
+                states[n] = across(self.code, self.device.kinds[n], lanes[n], states[n])
+                lanes[n] = 1
+            self.partial.add(n)
+
+    # ------------------------------------------------------------------ values kept in registers
+    def _kept(
+        self, axes: tuple[int, ...], between: list[Level], body: Level, loop: Loop, frame: Frame
+    ) -> tuple[States, dict[int, int]]:
+        """A divided loop written out step by step; what was computed at a step is there in the next such loop."""
+        code, device = self.code, self.device
+        assert device.group is not None
+        wide = self._wide(axes, frame)
+        lanes = self._lanes(loop, wide, axes, frame)
+        states = {n: device.kinds[n].identity(lanes[n]) for n in loop.folds}
+        sizes = self._sizes(axes, wide)
+        total = sizes[0]
+        for size in sizes[1:]:
+            total = code.op(f"mul i64 {total}, {size}")
+        former = self.kept.get(axes)
+        frames: list[Frame] = []
+        for k in range(device.variant.keep):
+            index = code.op(f"add i64 {device.group.number}, {k * device.variant.group}")
+            within = code.op(f"icmp ult i64 {index}, {total}")
+            safe = code.op(f"select i1 {within}, i64 {index}, i64 0")
+            digits = [safe] if len(axes) == 1 else device.split(safe, sizes)
+            inner = self._enter(axes, frame, digits, wide)
+            if former is not None:
+                inner.index = {**former[k].index, **{a: inner.index[a] for a in frame.index}}
+                inner.regs = {**former[k].regs, **frame.regs}
+                inner.places = {**frame.places, **former[k].places}
+            device.memory.guard = within
+            elements = self._body(between, body, inner, True)
+            device.memory.guard = None
+            frames.append(inner)
+            for n in loop.folds:
+                kind = device.kinds[n]
+                joined = join(code, kind, lanes[n], states[n], elements[n])
+                every = within if lanes[n] == 1 else repeat(code, "i1", lanes[n], within)
+                states[n] = choose(code, lanes[n], every, kind.types(lanes[n]), joined, states[n])
+        self.kept[axes] = frames
+        self._gathered(loop, axes, states, lanes)
+        return states, lanes
+
+    # ------------------------------------------------------------------ scans by a group
+    def _scans(self, loop: Loop, frame: Frame) -> tuple[States, dict[int, int]]:
+        """A divided loop with scans: every thread takes a step, those behind the end without an element."""
+        code, device = self.code, self.device
+        assert device.group is not None
+        kinds = {n: device.kinds[n] for n in (*loop.folds, *loop.scans)}
+        lanes = dict.fromkeys(kinds, 1)
+        packing = Packing(kinds, lanes)
+        states = {n: kinds[n].identity(1) for n in loop.folds}
+        states |= {n: frame.entry.get(n) or kinds[n].identity(1) for n in loop.scans}
+        stop = device.extent(loop.axis)
+
+        def at(first: str, flat: State) -> State:
+            assert device.group is not None
+            now = packing.cut(flat)
+            index = code.op(f"add i64 {first}, {device.group.number}")
+            within = code.op(f"icmp slt i64 {index}, {stop}")
+            inner = frame.enter(loop.axis, code.op(f"select i1 {within}, i64 {index}, i64 {first}"))
+            inner.carry.update({n: now[n] for n in loop.scans})
+            inner.entry = dict(inner.carry)
+            self.sharing, device.memory.guard = within, within
+            elements = self._body([], loop.body, inner, True)
+            self.sharing = device.memory.guard = None
+            result = {n: inner.carry[n] for n in loop.scans}
+            for n in loop.folds:
+                joined = join(code, kinds[n], 1, now[n], elements[n])
+                result[n] = choose(code, 1, within, kinds[n].types(1), joined, now[n])
+            return packing.flat(result)
+
+        size = device.variant.group
+        done = packing.cut(counted(code, "0", stop, size, packing.types(), packing.flat(states), at))
+        for n in loop.scans:
+            if n in frame.carry:
+                frame.carry[n] = done[n]
+        self.partial.update(loop.folds)
+        return done, lanes
+
+    def scan_step(self, frame: Frame, n: int) -> str | tuple[str, str]:
+        """The prefix of scan `n` for each thread of the group; the carry is what all of them have."""
+        code, device = self.code, self.device
+        assert device.group is not None and self.sharing is not None
+        v, kind = device.kernel.values[n], device.kinds[n]
+        source = v.src[0]
+        x = parts(lift(code, kind, device.kernel.values[source].dtype, device.operand(frame, source, False)))
+        x = choose(code, 1, self.sharing, kind.types(1), x, kind.identity(1))
+        mine, all_of_them = device.group.scan(kind, x)
+        before = frame.carry[n]
+        frame.carry[n] = join(code, kind, 1, before, all_of_them)
+        return whole(join(code, kind, 1, before, mine))
+
+    # ------------------------------------------------------------------ ends of folds
+    def _end(self, frame: Frame, n: int, state: State, lanes: int) -> None:
+        """Make the value of fold `n`, or leave its state for another launch."""
+        device, kind = self.device, self.device.kinds[n]
+        if n in self.partial:
+            assert device.group is not None
+            state = device.group.total(kind, state)
+            self.partial.discard(n)
+        if device.variant.role == "part" and n in device.variant.folds:
+            self._leave_state(frame, n, kind, state, lanes)
+            return
+        frame.regs[n] = self.result(n, kind, state, lanes)
+        device.check_fold(frame, n, lanes)
+
+    def _state_place(self, n: int, register: int, chunk: str, unit: str) -> str:
+        code = self.code
+        at = code.op(f"mul i64 %chunks, {self.device.state_slot(n, register)}")
+        at = code.op(f"mul i64 {code.op(f'add i64 {at}, {chunk}')}, {self.device.extents_of(self.device.variant.axes)}")
+        return code.op(f"getelementptr i64, ptr %states, i64 {code.op(f'add i64 {at}, {unit}')}")
+
+    def _leave_state(self, frame: Frame, n: int, kind: Kind, state: State, lanes: int) -> None:
+        code, device = self.code, self.device
+        if device.group is not None:
+            leave, left = code.label("leave"), code.label("left")
+            branch(code, device.group.leader, leave, left)
+            code.start(leave)
+        number = code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.y")
+        chunk = code.op(f"zext i32 {number} to i64")
+        unit = device.linear(frame, device.variant.axes)
+        for register, (t, r) in enumerate(zip(kind.scalars(), state, strict=True)):
+            place = self._state_place(n, register, chunk, unit)
+            for lane in range(lanes):
+                one = r if lanes == 1 else code.op(f"extractelement <{lanes} x {t}> {r}, i64 {lane}")
+                memory = t
+                if t == "i1":
+                    memory, one = "i8", code.op(f"zext i1 {one} to i8")
+                where = code.op(f"getelementptr i64, ptr {place}, i64 {lane}")
+                code.add(f"store {memory} {one}, ptr {where}, align 8")
+        if device.group is not None:
+            code.add(f"br label %{left}")
+            code.start(left)
+
+    def gather(self, frame: Frame, n: int) -> None:
+        """Combine the states that the chunks have left for this unit."""
+        code, device, kind = self.code, self.device, self.device.kinds[n]
+        unit = device.linear(frame, device.variant.axes)
+        places = [self._state_place(n, k, "0", unit) for k in range(len(kind.scalars()))]
+        row = device.extents_of(device.variant.axes)
+
+        def at(chunk: str, state: State) -> State:
+            fetched = []
+            offset = code.op(f"mul i64 {chunk}, {row}")
+            for t, place in zip(kind.scalars(), places, strict=True):
+                where = code.op(f"getelementptr i64, ptr {place}, i64 {offset}")
+                r = code.op(f"load {'i8' if t == 'i1' else t}, ptr {where}, align 8")
+                fetched.append(code.op(f"trunc i8 {r} to i1") if t == "i1" else r)
+            return join(code, kind, 1, state, fetched)
+
+        group = device.group
+        first, step = (group.number, device.variant.group) if group is not None else ("0", 1)
+        state = counted(code, first, "%chunks", step, kind.types(1), kind.identity(1), at)
+        if group is not None:
+            state = group.total(kind, state)
+        frame.regs[n] = self.result(n, kind, state, 1)
+        device.check_fold(frame, n, 1)
+        if group is None:
+            device.leave_value(frame, n)
+            return
+        leave, left = code.label("leave"), code.label("left")
+        branch(code, group.leader, leave, left)
+        code.start(leave)
+        device.leave_value(frame, n)
+        code.add(f"br label %{left}")
+        code.start(left)
+
+

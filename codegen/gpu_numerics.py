@@ -1,0 +1,447 @@
+"""NumPy's scalar semantics on a graphics processor: the shared rules, and forms of their own for what calls a library.
+
+in: gpu_emit.py hands over registers and dtypes; out: instructions appended to its `Code`.
+
+Mathematics is libdevice's ("__nv_..." functions, linked in by nvptx.py).  Halves are computed in f4.
+Rules of `SINGLE` are written for one lane and repeated over the lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from . import numerics, numerics_float, numerics_int
+from .numerics_cast import real_cast
+from .numerics_float import both, choose, compare, copysign, magnitude
+from .rules import Args, Emit, Rule, Rules, Srcs, emit, kind
+from .text import PARTS, SCALARS, Code, Reg
+
+LIBRARY = {  # ufunc -> function of libdevice
+    **{name: name for name in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot cbrt".split()},
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "power": "pow", "float_power": "pow", "nextafter": "nextafter",
+}  # fmt: skip
+
+
+def library(code: Code, name: str, dtype: str, *args: str) -> str:
+    """Call of libdevice's function for one lane."""
+    t = SCALARS[dtype]
+    return code.call(t, f"__nv_{name}{'f' if dtype == 'f4' else ''}", *((t, a) for a in args))
+
+
+def _library(name: str) -> Emit:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return library(code, name, out, *(str(a) for a in args))
+
+    return rule
+
+
+def _halves(rule: Emit) -> Emit:
+    """The rule in f4, its floats widened and its result rounded."""
+
+    def narrow(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        values = [real_cast(code, "f2", "f4", str(a)) if s == "f2" else a for s, a in zip(srcs, args, strict=True)]
+        wide = tuple("f4" if s == "f2" else s for s in srcs)
+        result = rule(code, wide, "f4" if out == "f2" else out, tuple(values))
+        return real_cast(code, "f4", "f2", str(result)) if out == "f2" else result
+
+    return narrow
+
+
+# ---------------------------------------------------------------------- floats
+def _log_add(exp: str, unit: float, scale: float) -> Emit:
+    """log(exp(x) + exp(y)) from the larger one; `unit` is what two equals add, `scale` what log1p is short of."""
+
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        t, (x, y) = code.type(out), (str(a) for a in args)
+        apart = code.op(f"fsub {t} {x}, {y}")
+        less = code.op(f"fneg {t} {magnitude(code, out, apart)}")
+        rest = library(code, "log1p", out, library(code, exp, out, less))
+        if scale != 1:
+            rest = code.op(f"fmul {t} {rest}, {code.const(out, scale)}")
+        larger = choose(code, compare(code, "ogt", out, apart, 0.0), out, x, y)
+        result = code.op(f"fadd {t} {larger}, {rest}")
+        equal = compare(code, "oeq", out, x, y)  # infinities too
+        result = choose(code, equal, out, code.op(f"fadd {t} {x}, {code.const(out, unit)}"), result)
+        return choose(code, compare(code, "uno", out, apart, apart), out, _nan_unless(code, out, equal, apart, result),
+                      result)  # fmt: skip
+
+    return rule
+
+
+def _nan_unless(code: Code, dtype: str, condition: str, nan: str, value: str) -> str:
+    return choose(code, condition, dtype, value, nan)
+
+
+def _spacing(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """Distance to the next number away from zero."""
+    x, t = str(args[0]), code.type(out)
+    further = library(code, "nextafter", out, x, copysign(code, out, math.inf, x))
+    result = code.op(f"fsub {t} {further}, {x}")
+    infinite = compare(code, "oeq", out, magnitude(code, out, x), math.inf)
+    return choose(code, infinite, out, math.nan, result)
+
+
+def _half_next(code: Code, x: str, y: str) -> str:
+    """The half after x towards y, on its bits."""
+    t, b = code.type("i2"), code.type("b1")
+    bits = code.op(f"bitcast {code.type('f2')} {x} to {t}")
+    wide = [real_cast(code, "f2", "f4", v) for v in (x, y)]
+    zero = compare(code, "oeq", "f4", wide[0], 0.0)
+    # the magnitude grows where y lies further from zero on x's side
+    up = compare(code, "ogt", "f4", wide[1], wide[0])
+    positive = compare(code, "ogt", "f4", wide[0], 0.0)
+    grows = code.op(f"xor {b} {up}, {code.op(f'xor {b} {positive}, ' + code.const('b1', 1))}")
+    moved = code.op(f"select {b} {grows}, {t} {code.op(f'add {t} {bits}, 1')}, {t} {code.op(f'sub {t} {bits}, 1')}")
+    least = code.op(f"select {b} {up}, {t} 1, {t} {-32767}")
+    moved = code.op(f"select {b} {zero}, {t} {least}, {t} {moved}")
+    result = code.op(f"bitcast {t} {moved} to {code.type('f2')}")
+    same = compare(code, "oeq", "f4", *wide)
+    result = choose(code, same, "f2", y, result)
+    total = real_cast(code, "f4", "f2", code.op(f"fadd float {wide[0]}, {wide[1]}"))
+    return choose(code, compare(code, "uno", "f4", *wide), "f2", total, result)
+
+
+def _half_nextafter(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return _half_next(code, str(args[0]), str(args[1]))
+
+
+def _half_spacing(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    x = str(args[0])
+    wide = real_cast(code, "f2", "f4", x)
+    towards = real_cast(code, "f4", "f2", copysign(code, "f4", math.inf, wide))
+    further = real_cast(code, "f2", "f4", _half_next(code, x, towards))
+    result = real_cast(code, "f4", "f2", code.op(f"fsub float {further}, {wide}"))
+    infinite = compare(code, "oeq", "f4", magnitude(code, "f4", wide), math.inf)
+    return choose(code, infinite, "f2", math.nan, result)
+
+
+def _ldexp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    t, count = SCALARS[out], str(args[1])
+    if srcs[1] == "i8":
+        count = code.call("i64", "llvm.smax.i64", ("i64", count), ("i64", "-20000"))
+        count = code.call("i64", "llvm.smin.i64", ("i64", count), ("i64", "20000"))
+        count = code.op(f"trunc i64 {count} to i32")
+    return code.call(t, f"__nv_ldexp{'f' if out == 'f4' else ''}", (t, str(args[0])), ("i32", count))
+
+
+def _frexp(which: int) -> Emit:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        dtype, t, x = srcs[0], SCALARS[srcs[0]], str(args[0])
+        slot = code.alloca("i32", 4)
+        mantissa = code.call(t, f"__nv_frexp{'f' if dtype == 'f4' else ''}", (t, x), ("ptr", slot))
+        special = numerics_float.not_finite(code, dtype, x)
+        if which == 0:
+            return choose(code, special, dtype, x, mantissa)
+        exponent = code.op(f"load i32, ptr {slot}, align 4")
+        return code.op(f"select i1 {special}, i32 0, i32 {exponent}")
+
+    return rule
+
+
+# ---------------------------------------------------------------------- integers
+def _gcd(code: Code, dtype: str, x: str, y: str) -> str:
+    """Euclid's algorithm on magnitudes."""
+    t = code.type(dtype)
+    if dtype[0] == "i":
+        x, y = (str(emit(code, numerics_int.SIGNED["absolute"], (dtype,), dtype, (v,))) for v in (x, y))
+    before, head, again, done = code.block, code.label("gcd"), code.label("gcdnext"), code.label("gcdend")
+    code.add(f"br label %{head}")
+    code.start(head)
+    rest = code.temp()
+    a = code.temp()
+    b = code.temp()
+    code.add(f"{a} = phi {t} [ {x}, %{before} ], [ {b}, %{again} ]")
+    code.add(f"{b} = phi {t} [ {y}, %{before} ], [ {rest}, %{again} ]")
+    code.add(f"br i1 {code.op(f'icmp eq {t} {b}, 0')}, label %{done}, label %{again}")
+    code.start(again)
+    code.add(f"{rest} = urem {t} {a}, {b}")
+    code.add(f"br label %{head}")
+    code.start(done)
+    return a
+
+
+def _gcd_rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return _gcd(code, out, str(args[0]), str(args[1]))
+
+
+def _lcm(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    t = code.type(out)
+    x, y = str(args[0]), str(args[1])
+    if out[0] == "i":
+        x, y = (str(emit(code, numerics_int.SIGNED["absolute"], (out,), out, (v,))) for v in (x, y))
+    common = _gcd(code, "u" + out[1], x, y)
+    nothing = code.op(f"icmp eq {t} {common}, 0")
+    safe = code.op(f"select i1 {nothing}, {t} 1, {t} {common}")
+    return code.op(f"mul {t} {code.op(f'udiv {t} {x}, {safe}')}, {y}")
+
+
+def _integer_reciprocal(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    wide = real_cast(code, out, "f8", str(args[0]))
+    ratio = code.op(f"fdiv {code.type('f8')} {code.const('f8', 1.0)}, {wide}")
+    return real_cast(code, "f8", out, ratio)
+
+
+def _one(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    one = code.const(PARTS.get(out, out), 1)
+    return (one, code.const(PARTS[out], 0)) if out in PARTS else one
+
+
+# ---------------------------------------------------------------------- complex numbers
+def _pair(value: Reg) -> tuple[str, str]:
+    assert isinstance(value, tuple)
+    return value
+
+
+def _absolute(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return library(code, "hypot", out, *_pair(args[0]))
+
+
+def _log(scale: float) -> Emit:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, (x, y) = PARTS[out], _pair(args[0])
+        length, angle = _log_length(code, part, x, y), library(code, "atan2", part, y, x)
+        if scale != 1:
+            t = code.type(part)
+            length, angle = (code.op(f"fmul {t} {v}, {code.const(part, scale)}") for v in (length, angle))
+        return length, angle
+
+    return rule
+
+
+def _log_length(code: Code, part: str, x: str, y: str) -> str:
+    """log(hypot(x, y)); near 1 by way of log1p of what the square lacks, far away scaled."""
+    t = code.type(part)
+    sizes = magnitude(code, part, x), magnitude(code, part, y)
+    more = compare(code, "ogt", part, *sizes)
+    large, small = choose(code, more, part, *sizes), choose(code, more, part, sizes[1], sizes[0])
+    huge = 2.0**1000 if part == "f8" else 2.0**120
+    step = math.log(2)
+    power = 4
+    far = compare(code, "ogt", part, large, huge)
+    tiny = compare(code, "olt", part, large, 1 / huge)
+    scale = choose(code, far, part, 2.0**-power, choose(code, tiny, part, 2.0**100, 1.0))
+    shift = choose(code, far, part, power * step, choose(code, tiny, part, -100 * step, 0.0))
+    scaled = [code.op(f"fmul {t} {v}, {scale}") for v in (large, small)]
+    plain = library(code, "log", part, library(code, "hypot", part, *scaled))
+    plain = code.op(f"fadd {t} {plain}, {shift}")
+    less = code.op(f"fsub {t} {large}, {code.const(part, 1.0)}")
+    plus = code.op(f"fadd {t} {large}, {code.const(part, 1.0)}")
+    squares = code.intrinsic("fma", part, small, small, code.op(f"fmul {t} {less}, {plus}"))
+    close = code.op(f"fmul {t} {library(code, 'log1p', part, squares)}, {code.const(part, 0.5)}")
+    near = both(code, compare(code, "ogt", part, large, 0.5), compare(code, "olt", part, large, 2.0))
+    return choose(code, near, part, close, plain)
+
+
+def _complex_exp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    limit = 700.0 if part == "f8" else 85.0
+    over = both(code, compare(code, "ogt", part, x, limit), compare(code, "olt", part, x, 2 * limit + 90))
+    half = code.op(f"fmul {t} {x}, {code.const(part, 0.5)}")
+    size = library(code, "exp", part, choose(code, over, part, half, x))
+    again = choose(code, over, part, size, 1.0)
+    result = []
+    for name in ("cos", "sin"):
+        wave = library(code, name, part, y)
+        result.append(code.op(f"fmul {t} {code.op(f'fmul {t} {size}, {wave}')}, {again}"))
+    re, im = result
+    real = compare(code, "oeq", part, y, 0.0)
+    whole = code.op(f"fmul {t} {size}, {again}")
+    re, im = choose(code, real, part, whole, re), choose(code, real, part, y, im)
+    unknown = numerics_float.not_finite(code, part, y)
+    gone = both(code, unknown, compare(code, "oeq", part, x, -math.inf))
+    grown = both(code, unknown, compare(code, "oeq", part, x, math.inf))
+    re = choose(code, gone, part, 0.0, choose(code, grown, part, math.inf, re))
+    return re, choose(code, gone, part, 0.0, im)
+
+
+def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
+    """sinh or cosh of x + iy."""
+
+    def rule(code: Code, part: str, x: str, y: str) -> tuple[str, str]:
+        t = code.type(part)
+        s, c = library(code, "sinh", part, x), library(code, "cosh", part, x)
+        sin, cos = library(code, "sin", part, y), library(code, "cos", part, y)
+        first, second = (s, c) if sine else (c, s)
+        re, im = code.op(f"fmul {t} {first}, {cos}"), code.op(f"fmul {t} {second}, {sin}")
+        flat = compare(code, "oeq", part, y, 0.0)
+        edge = compare(code, "oeq", part, x, 0.0)
+        product = code.op(f"fmul {t} {x}, {copysign(code, part, 1.0, y)}")
+        if sine:
+            re = choose(code, flat, part, s, choose(code, edge, part, x, re))
+            im = choose(code, flat, part, y, im)
+        else:
+            re = choose(code, flat, part, c, re)
+            zero = copysign(code, part, 0.0, product)
+            im = choose(code, flat, part, code.op(f"fmul {t} {y}, {copysign(code, part, 1.0, x)}"),
+                        choose(code, edge, part, zero, im))  # fmt: skip
+        return re, im
+
+    return rule
+
+
+def _hyperbolic_rule(sine: bool) -> Emit:
+    inner = _hyperbolic(sine)
+
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return inner(code, PARTS[out], *_pair(args[0]))
+
+    return rule
+
+
+def _circular_rule(sine: bool) -> Emit:
+    """sin z = -i sinh(iz), cos z = cosh(iz)."""
+    inner = _hyperbolic(sine)
+
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, (x, y) = PARTS[out], _pair(args[0])
+        minus = code.op(f"fneg {code.type(part)} {y}")
+        if not sine:
+            return inner(code, part, minus, x)
+        re, im = inner(code, part, minus, x)  # sinh(-y + ix)
+        return im, code.op(f"fneg {code.type(part)} {re}")
+
+    return rule
+
+
+def _sqrt(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """By the half length, of a number scaled into range."""
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    sizes = magnitude(code, part, x), magnitude(code, part, y)
+    largest = choose(code, compare(code, "ogt", part, *sizes), part, *sizes)
+    huge, tiny = (2.0**1000, 2.0**-960) if part == "f8" else (2.0**124, 2.0**-90)
+    far, near = compare(code, "ogt", part, largest, huge), compare(code, "olt", part, largest, tiny)
+    up = 2.0**108 if part == "f8" else 2.0**46
+    scale = choose(code, far, part, 0.0625, choose(code, near, part, up, 1.0))
+    back = choose(code, far, part, 4.0, choose(code, near, part, 1 / math.sqrt(up), 1.0))
+    a, b = (code.op(f"fmul {t} {v}, {scale}") for v in (x, y))
+    length = library(code, "hypot", part, a, b)
+    total = code.op(f"fadd {t} {length}, {magnitude(code, part, a)}")
+    root = code.intrinsic("sqrt", part, code.op(f"fmul {t} {total}, {code.const(part, 0.5)}"))
+    other = code.op(f"fdiv {t} {magnitude(code, part, b)}, {code.op(f'fadd {t} {root}, {root}')}")
+    root, other = (code.op(f"fmul {t} {v}, {back}") for v in (root, other))
+    right = compare(code, "oge", part, x, 0.0)
+    re, im = choose(code, right, part, root, other), choose(code, right, part, other, root)
+    zero = both(code, *(compare(code, "oeq", part, v, 0.0) for v in (x, y)))
+    re, im = choose(code, zero, part, 0.0, re), choose(code, zero, part, 0.0, im)
+    # infinities: of the imaginary part before all else, then of the real part
+    unknown = compare(code, "uno", part, y, y)
+    left = compare(code, "oeq", part, x, -math.inf)
+    re = choose(code, left, part, choose(code, unknown, part, math.nan, 0.0), re)
+    im = choose(code, left, part, math.inf, im)
+    ahead = compare(code, "oeq", part, x, math.inf)
+    re = choose(code, ahead, part, math.inf, re)
+    im = choose(code, ahead, part, choose(code, unknown, part, math.nan, 0.0), im)
+    endless = compare(code, "oeq", part, magnitude(code, part, y), math.inf)
+    re, im = choose(code, endless, part, math.inf, re), choose(code, endless, part, math.inf, im)
+    broken = both(code, compare(code, "uno", part, x, x), compare(code, "ord", part, y, y))
+    lost = both(code, broken, code.op(f"xor i1 {endless}, true"))
+    re, im = choose(code, lost, part, math.nan, re), choose(code, lost, part, math.nan, im)
+    return re, copysign(code, part, im, y)
+
+
+def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """x / |x|, and 0 for 0."""
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    length = library(code, "hypot", part, x, y)
+    finite = code.op(f"fcmp one {t} {length}, {code.const(part, math.inf)}")
+    zero = compare(code, "oeq", part, length, 0.0)
+    re, im = (code.op(f"fdiv {t} {v}, {length}") for v in (x, y))
+    infinite = code.op(f"xor i1 {finite}, true")
+    both_infinite = both(code, *(compare(code, "oeq", part, magnitude(code, part, v), math.inf) for v in (x, y)))
+    lone = [
+        choose(code, compare(code, "oeq", part, magnitude(code, part, v), math.inf), part,
+               copysign(code, part, 1.0, v), 0.0) for v in (x, y)
+    ]  # fmt: skip
+    for_inf = [choose(code, both_infinite, part, math.nan, v) for v in lone]
+    known = compare(code, "ord", part, x, y)
+    use = both(code, infinite, known)
+    re, im = choose(code, use, part, for_inf[0], re), choose(code, use, part, for_inf[1], im)
+    nan = code.op(f"xor i1 {known}, true")
+    re, im = (choose(code, nan, part, math.nan, choose(code, zero, part, 0.0, v)) for v in (re, im))
+    return re, im
+
+
+def _clip(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    low = emit(code, numerics.RULES["maximum", "c"], srcs[:2], out, args[:2])
+    return emit(code, numerics.RULES["minimum", "c"], srcs[:2], out, (low, args[2]))
+
+
+# ---------------------------------------------------------------------- tables
+_FLOATS: dict[str, Emit] = {
+    **{op: _library(name) for op, name in LIBRARY.items()},
+    "logaddexp": _log_add("exp", math.log(2), 1), "logaddexp2": _log_add("exp2", 1.0, 1 / math.log(2)),
+    "ldexp": _ldexp, "frexp_mantissa": _frexp(0), "frexp_exponent": _frexp(1), "spacing": _spacing,
+}  # fmt: skip
+_EXACT = ("fmod", "remainder", "floor_divide")  # shared rules that call libdevice's fmod where it counts
+
+SINGLE: Rules = {
+    **{(op, "f"): rule for op, rule in _FLOATS.items()},
+    **{(op, "h"): _halves(rule) for op, rule in _FLOATS.items()},
+    **{(op, kind): numerics.RULES[op, kind] for op in _EXACT for kind in "fh"},
+    ("nextafter", "h"): _half_nextafter, ("spacing", "h"): _half_spacing,
+    **{("gcd", kind): _gcd_rule for kind in "iu"}, **{("lcm", kind): _lcm for kind in "iu"},
+    **{("power", kind): numerics.RULES["power", kind] for kind in "iu"},
+    **{
+        (op, "c"): rule for op, rule in {
+            "absolute": _absolute, "log": _log(1), "log2": _log(1 / math.log(2)), "log10": _log(1 / math.log(10)),
+            "exp": _complex_exp, "sinh": _hyperbolic_rule(True), "cosh": _hyperbolic_rule(False),
+            "sin": _circular_rule(True), "cos": _circular_rule(False), "sqrt": _sqrt, "sign": _sign,
+        }.items()
+    },
+}  # fmt: skip
+
+WIDE: Rules = {
+    **{(op, kind): rule for (op, kind), rule in numerics.RULES.items() if (op, kind) not in SINGLE},
+    **{("reciprocal", kind): _integer_reciprocal for kind in "iu"},
+    **{("_ones_like", kind): _one for kind in "biuhfc"}, ("clip", "c"): _clip,
+}  # fmt: skip
+
+
+def supports(op: str, srcs: Srcs, out: str) -> bool:
+    """Whether `apply` emits this operation; it must be one of `numerics.supports` too."""
+    if op in ("cast", "select", "real", "imag"):
+        return numerics.supports(op, srcs, out)
+    key = (op, kind(srcs[0]))
+    return (key in SINGLE or key in WIDE) and numerics.supports(op, srcs, out)
+
+
+def apply(code: Code, op: str, srcs: Srcs, out: str, args: Args) -> Reg:
+    """Emit one operation; as `numerics.apply`."""
+    if op in ("cast", "select"):
+        return numerics.apply(code, op, srcs, out, args)
+    key = (op, kind(srcs[0]))
+    if key in SINGLE:
+        return _each(code, SINGLE[key], srcs, out, args)
+    if key not in WIDE:
+        raise NotImplementedError(f"no device code for {op}({', '.join(srcs)}) -> {out}")
+    return emit(code, WIDE[key], srcs, out, args)
+
+
+def _each(code: Code, rule: Rule, srcs: Srcs, out: str, args: Args) -> Reg:
+    """A rule for one lane, over all lanes."""
+    lanes = code.lanes
+    if lanes == 1:
+        return emit(code, rule, srcs, out, args)
+    code.lanes = 1
+    whole = ["poison", "poison"]
+    scalar = SCALARS[PARTS.get(out, out)]
+    for k in range(lanes):
+        taken = tuple(_lane(code, s, a, lanes, k) for s, a in zip(srcs, args, strict=True))
+        result = emit(code, rule, srcs, out, taken)
+        for p, register in enumerate([result] if isinstance(result, str) else result):
+            whole[p] = code.op(f"insertelement <{lanes} x {scalar}> {whole[p]}, {scalar} {register}, i64 {k}")
+    code.lanes = lanes
+    return (whole[0], whole[1]) if out in PARTS else whole[0]
+
+
+def _lane(code: Code, dtype: str, value: Reg, lanes: int, k: int) -> Reg:
+    t = f"<{lanes} x {SCALARS[PARTS.get(dtype, dtype)]}>"
+    if isinstance(value, tuple):
+        first, second = (code.op(f"extractelement {t} {v}, i64 {k}") for v in value)
+        return first, second
+    return code.op(f"extractelement {t} {value}, i64 {k}")

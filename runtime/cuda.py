@@ -1,0 +1,267 @@
+"""NVIDIA's driver, through the package cuda-bindings: devices, memory, code, launches.
+
+in: codegen/gpu.py launches, runtime/residency.py moves bytes; out: the driver.  Imported only when a device is used.
+All work of a process goes to one stream of each device, in order; errors are `DeviceError`s that name the call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from .config import settings
+from .errors import DeviceError, MemoryLimitError
+
+STAGE = 1 << 25  # bytes of each of the two pinned buffers that large transfers go through
+DIRECT = 1 << 16  # transfers up to this size go through the driver's own staging
+_lock = threading.RLock()
+
+
+@cache
+def driver() -> Any:
+    """The bindings' module."""
+    try:
+        from cuda.bindings import driver as found
+    except ImportError:
+        raise DeviceError(
+            "device='cuda' needs the package cuda-bindings: install offarray[cuda], or set device='cpu'"
+        ) from None
+    return found
+
+
+def call(name: str, *args: Any) -> Any:
+    """Call a driver function; its result, or a tuple of results."""
+    module = driver()
+    try:
+        error, *results = getattr(module, name)(*args)
+    except RuntimeError as missing:  # the driver's library is not there
+        raise DeviceError(f"{name}: {missing}") from missing
+    if int(error):
+        code = str(getattr(error, "name", error))
+        if "OUT_OF_MEMORY" in code:
+            raise MemoryLimitError(f"{name}: the device has not enough memory")
+        raise DeviceError(f"{name}: {code}{_text(module, error)}")
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _text(module: Any, error: Any) -> str:
+    try:
+        _, words = module.cuGetErrorString(error)
+    except Exception:  # no words for it
+        return ""
+    return f" ({words.decode()})" if words else ""
+
+
+@cache
+def available() -> int:
+    """Number of devices; 0 without bindings or driver."""
+    try:
+        call("cuInit", 0)
+        return int(call("cuDeviceGetCount"))
+    except DeviceError:
+        return 0
+
+
+class Flag:
+    """A byte of host memory that kernels can set."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.host = device.pinned(64, mapped=True)
+        self.pointer = int(call("cuMemHostGetDevicePointer", self.host, 0))
+        self.byte = ctypes.c_uint8.from_address(self.host)
+
+    def __enter__(self) -> Flag:
+        self.device.lock.acquire()
+        self.byte.value = 0
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.device.lock.release()
+
+    def wait(self) -> bool:
+        """Whether a kernel has set it, after all work is done."""
+        self.device.synchronize()
+        return bool(self.byte.value)
+
+
+class Device:
+    """One device with its context, stream and memory pool."""
+
+    def __init__(self, number: int) -> None:
+        if number >= available():
+            raise DeviceError(f"there is no device cuda:{number}: {available()} found")
+        self.lock = threading.RLock()
+        self.number = number
+        self.handle = call("cuDeviceGet", number)
+        self.context = call("cuDevicePrimaryCtxRetain", self.handle)
+        self.enter()
+        self.stream = call("cuStreamCreate", 1)  # does not wait for the default stream
+        kinds = driver().CUdevice_attribute
+        major, minor = (
+            call("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"), self.handle)
+            for part in ("MAJOR", "MINOR")
+        )
+        self.arch = f"sm_{major}{minor}"
+        self.name = call("cuDeviceGetName", 100, self.handle).split(b"\0")[0].decode()
+        pool = call("cuDeviceGetDefaultMemPool", self.handle)
+        keep = driver().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))
+        self._flag: Flag | None = None
+        self._stage: tuple[int, int] | None = None
+        self._stream = int(self.stream)
+        self._thread = threading.get_ident()
+
+    def enter(self) -> None:
+        """Make the context current in this thread."""
+        call("cuCtxSetCurrent", self.context)
+        self._thread = threading.get_ident()
+
+    def _here(self) -> None:
+        if self._thread != threading.get_ident():
+            self.enter()
+
+    # ------------------------------------------------------------------ memory
+    def allocate(self, nbytes: int) -> int:
+        """Device memory, in the order of the stream."""
+        self._here()
+        return int(call("cuMemAllocAsync", max(nbytes, 1), self.stream))
+
+    def free(self, pointer: int) -> None:
+        """Give memory back, when everything launched before has run."""
+        self._here()
+        call("cuMemFreeAsync", pointer, self.stream)
+
+    def clear(self, pointer: int, nbytes: int) -> None:
+        """Set memory to zero."""
+        self._here()
+        call("cuMemsetD8Async", pointer, 0, nbytes, self.stream)
+
+    def pinned(self, nbytes: int, mapped: bool = False) -> int:
+        """Host memory that the device reaches directly."""
+        self._here()
+        return int(call("cuMemHostAlloc", nbytes, 2 if mapped else 0))
+
+    def stages(self) -> tuple[int, int]:
+        """The two pinned buffers."""
+        if self._stage is None:
+            self._stage = self.pinned(STAGE), self.pinned(STAGE)
+        return self._stage
+
+    def upload(self, pointer: int, host: int, nbytes: int) -> None:
+        """Copy host memory to the device; the host memory may be written again at once."""
+        self._here()
+        with self.lock:
+            if nbytes <= DIRECT:
+                call("cuMemcpyHtoDAsync", pointer, host, nbytes, self.stream)
+                return
+            events = [call("cuEventCreate", 2), call("cuEventCreate", 2)]
+            self.synchronize()  # the pinned buffers may still be in use
+            for k, first in enumerate(range(0, nbytes, STAGE)):
+                size, stage = min(STAGE, nbytes - first), self.stages()[k % 2]
+                if k > 1:
+                    call("cuEventSynchronize", events[k % 2])
+                copy(stage, host + first, size)
+                call("cuMemcpyHtoDAsync", pointer + first, stage, size, self.stream)
+                call("cuEventRecord", events[k % 2], self.stream)
+            for event in events:
+                call("cuEventDestroy", event)
+
+    def download(self, host: int, pointer: int, nbytes: int) -> None:
+        """Copy device memory to the host, after everything launched before."""
+        self._here()
+        with self.lock:
+            if nbytes <= DIRECT:
+                call("cuMemcpyDtoHAsync", host, pointer, nbytes, self.stream)
+                self.synchronize()
+                return
+            events = [call("cuEventCreate", 2), call("cuEventCreate", 2)]
+            starts = list(range(0, nbytes, STAGE))
+            for k in range(len(starts) + 1):
+                if k < len(starts):
+                    size = min(STAGE, nbytes - starts[k])
+                    call("cuMemcpyDtoHAsync", self.stages()[k % 2], pointer + starts[k], size, self.stream)
+                    call("cuEventRecord", events[k % 2], self.stream)
+                if k:
+                    call("cuEventSynchronize", events[(k - 1) % 2])
+                    size = min(STAGE, nbytes - starts[k - 1])
+                    copy(host + starts[k - 1], self.stages()[(k - 1) % 2], size)
+            for event in events:
+                call("cuEventDestroy", event)
+
+    def move(self, target: int, source: int, nbytes: int) -> None:
+        """Copy within the device."""
+        self._here()
+        call("cuMemcpyDtoDAsync", target, source, nbytes, self.stream)
+
+    # ------------------------------------------------------------------ code
+    def assemble(self, ptx: str) -> bytes:
+        """Machine code of PTX."""
+        self._here()
+        module = driver()
+        log = bytearray(8192)
+        options = [module.CUjit_option.CU_JIT_ERROR_LOG_BUFFER, module.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        state = call("cuLinkCreate", len(options), options, [log, len(log)])
+        try:
+            data = ptx.encode() + b"\0"
+            kind = module.CUjitInputType.CU_JIT_INPUT_PTX
+            try:
+                call("cuLinkAddData", state, kind, data, len(data), b"kernel", 0, [], [])
+                address, size = call("cuLinkComplete", state)
+            except DeviceError as error:
+                words = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+                raise DeviceError(f"{error} {words}".strip()) from None
+            return ctypes.string_at(int(address), int(size))
+        finally:
+            call("cuLinkDestroy", state)
+
+    def load(self, code: bytes, name: str) -> Any:
+        """The entry `name` of machine code."""
+        self._here()
+        library = call("cuModuleLoadData", code)
+        return call("cuModuleGetFunction", library, name.encode())
+
+    def launch(self, function: Any, grid: tuple[int, int], block: int, words: Sequence[int]) -> None:
+        """Run an entry whose parameters are all 8 bytes wide."""
+        self._here()
+        row = array("Q", words)
+        first = row.buffer_info()[0]
+        pointers = array("Q", range(first, first + 8 * len(row), 8))
+        place = pointers.buffer_info()[0]
+        call("cuLaunchKernel", function, grid[0], grid[1], 1, block, 1, 1, 0, self.stream, place, 0)
+
+    def flag(self) -> Flag:
+        """The byte through which kernels tell of suspicions."""
+        if self._flag is None:
+            self._flag = Flag(self)
+        return self._flag
+
+    def synchronize(self) -> None:
+        """Wait for everything launched."""
+        self._here()
+        call("cuStreamSynchronize", self.stream)
+
+
+def copy(target: int, source: int, nbytes: int) -> None:
+    """Copy host memory; large parts by several threads."""
+    ctypes.memmove(target, source, nbytes)
+
+
+_devices: dict[int, Device] = {}
+
+
+def device() -> Device:
+    """The device that the setting `device` names."""
+    _, _, number = settings.device.partition(":")
+    key = int(number or 0)
+    found = _devices.get(key)
+    if found is None:
+        with _lock:
+            found = _devices.get(key)
+            if found is None:
+                found = _devices[key] = Device(key)
+    return found

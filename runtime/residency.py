@@ -1,0 +1,131 @@
+"""Copies of buffers on a device: which of the two holds the value, and the transfers that follow from each access.
+
+in: a launch says read, write or overwrite, and `Buffer` says that the host looks; out: copies, counted by direction.
+
+    host    device  means
+    valid   -       only on the host (or foreign memory, which others may write at any time)
+    valid   valid   the same bytes
+    -       valid   the host's memory is out of date: looked at, it is downloaded first
+    -       -       memory that nobody has written yet
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+
+from . import buffer as buffers
+from . import cuda, trace
+from .buffer import Buffer
+from .config import settings
+from .target import Compiled
+
+
+class Copy:
+    """The device's side of one buffer.
+
+    Attributes
+    ----------
+    host, valid : bool
+        Whether the host's memory, and the device's, holds the value.
+    """
+
+    __slots__ = ("device", "pointer", "host", "valid")
+
+    def __init__(self, device: cuda.Device, host: bool) -> None:
+        self.device = device
+        self.pointer = 0
+        self.host = host
+        self.valid = False
+
+    def __del__(self) -> None:
+        if self.pointer:
+            try:
+                self.device.free(self.pointer)
+            except Exception:  # the driver is gone at the end of a program
+                pass
+
+
+    def look(self, buffer: Buffer, write: bool = True) -> None:
+        """The host is about to read the buffer, and perhaps to write it."""
+        if not self.host:
+            if self.valid:
+                self.device.download(buffer.address, self.pointer, buffer.nbytes)
+                trace.counters["d2h_bytes"] += buffer.nbytes
+            self.host = True
+        if write:
+            self.valid = False
+
+    def copy(self, source: Buffer, target: Buffer) -> bool:
+        """Copy a whole buffer within the device; False if its value is not there."""
+        if not self.valid or self.device is not cuda.device() or source.shared or target.shared:
+            return False
+        to = use(target, "w", whole=True)
+        self.device.move(to, self.pointer, source.nbytes)
+        return True
+
+
+def fresh(buffer: Buffer) -> None:
+    """Note that nobody has written the buffer yet."""
+    if settings.device.startswith("cuda"):
+        buffer.device = Copy(cuda.device(), False)
+
+
+def use(buffer: Buffer, access: str, whole: bool = False) -> int:
+    """The device's address of a buffer, brought up to date for "r", "w" or "rw".
+
+    Parameters
+    ----------
+    whole : bool
+        Whether a write covers every byte.
+    """
+    here = buffer.device
+    device = cuda.device()
+    if here is None or here.device is not device:
+        if here is not None:
+            here.look(buffer)
+        here = buffer.device = Copy(device, True)
+    if not here.pointer:
+        here.pointer = device.allocate(buffer.nbytes)
+    public = buffer.shared
+    if (public or not here.valid) and here.host and not (whole and access == "w"):
+        device.upload(here.pointer, buffer.address, buffer.nbytes)
+        trace.counters["h2d_bytes"] += buffer.nbytes
+    here.valid = True
+    if "w" in access:
+        here.host = False
+    return here.pointer  # type: ignore[no-any-return]
+
+
+def launch(
+    compiled: Compiled, pointers: list[tuple[Buffer, int]], words: Sequence[int], access: Sequence[str], faults: int
+) -> bytes:  # fmt: skip
+    """Run a device kernel on buffers, and give its fault bytes.
+
+    Parameters
+    ----------
+    pointers
+        (buffer, byte offset) of each pointer argument.
+    words
+        What follows the pointers, up to the fault pointer, as 64-bit words.
+    access, faults
+        As in `program.Launch`.
+    """
+    written = [b for (b, _), a in zip(pointers, access, strict=True) if "w" in a]
+    row = [use(b, a) + offset for (b, offset), a in zip(pointers, access, strict=True)]
+    for b in written:  # a buffer may be read through one pointer and written through another
+        b.device.host = False
+    report = bytearray(faults + 8)
+    packed = array("Q", [*row, *words, 0, 0])
+    packed[-2] = ctypes.addressof(ctypes.c_char.from_buffer(report))
+    compiled.body(packed.buffer_info()[0], 0, 1)
+    for b in written:
+        if b.shared:  # who looks at it shall see it
+            b.device.look(b)
+    return bytes(report[:faults])
+
+
+def start() -> None:
+    """From now on new buffers note what the device holds."""
+    buffers.fresh = fresh
