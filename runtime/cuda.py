@@ -203,7 +203,7 @@ class Device:
         """Machine code of PTX."""
         self._here()
         module = driver()
-        log = bytearray(8192)
+        log = bytes(8192)  # the driver writes into it
         options = [module.CUjit_option.CU_JIT_ERROR_LOG_BUFFER, module.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
         state = call("cuLinkCreate", len(options), options, [log, len(log)])
         try:
@@ -213,7 +213,7 @@ class Device:
                 call("cuLinkAddData", state, kind, data, len(data), b"kernel", 0, [], [])
                 address, size = call("cuLinkComplete", state)
             except DeviceError as error:
-                words = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+                words = log.split(b"\0")[0].decode(errors="replace").strip()
                 raise DeviceError(f"{error} {words}".strip()) from None
             return ctypes.string_at(int(address), int(size))
         finally:
