@@ -104,19 +104,29 @@ def plan(roots: list[Node], order: list[Node], live: Callable[[Node], bool]) -> 
     live
         Whether a pending node has a handle (or a node outside the graph) that can still ask for it.
     """
-    chooser = _Chooser(roots, live)
+    chooser = _Chooser(roots, _lasting(order, {id(node) for node in roots}, live))
     for node in order:
         chooser.visit(node)
     steps = _group(order, chooser)
     return Plan(steps, order, chooser.stored, chooser.maps, chooser.cuts)
 
 
+def _lasting(order: list[Node], roots: set[int], live: Callable[[Node], bool]) -> set[int]:
+    """Nodes that can be needed again: somebody refers to them, or to a pending node that needs them."""
+    found: set[int] = set()
+    for node in reversed(order):
+        if id(node) not in roots and (id(node) in found or live(node)):
+            found.add(id(node))
+            found.update(id(source) for source in node.src)
+    return found
+
+
 class _Chooser:
     """First pass: which nodes are stored."""
 
-    def __init__(self, roots: list[Node], live: Callable[[Node], bool]) -> None:
+    def __init__(self, roots: list[Node], lasting: set[int]) -> None:
         self.stored = {id(node) for node in roots}
-        self.live = live
+        self.lasting = lasting
         self.maps: dict[int, Map] = {}
         self.infos: dict[int, _Info] = {}
         self.cuts: list[Cut] = []
@@ -142,7 +152,7 @@ class _Chooser:
         position = len(self.weights)
         self.weights.append(_EXPENSIVE.get(node.op, 1) if node.kind == MAP else 1)
         info = self.infos[id(node)] = _Info(position)
-        if node.demanded and id(node) not in self.stored and self.live(node):
+        if node.demanded and id(node) in self.lasting:
             self.store(node, "asked for again")
         if node.kind == READ:
             self._read(node)

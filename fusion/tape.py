@@ -36,7 +36,14 @@ def due(node: Node) -> bool:
     if count < settings.bound and pending_bytes < settings.bound_bytes:
         return False
     # a single call may record many nodes at one site: the boundary is where the tape comes back to its first
-    return node.site == first_site and (count == 1 or nodes[-1].site != first_site)
+    return _same(node.site, first_site) and (count == 1 or not _same(nodes[-1].site, first_site))
+
+
+def _same(site: Any, other: Any) -> bool:
+    """Whether two sites are one place of one code object; what else they hold is not compared."""
+    if site is None or other is None:
+        return site is other
+    return site[0] is other[0] and site[1] == other[1]
 
 
 def add(node: Node) -> None:

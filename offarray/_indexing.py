@@ -114,6 +114,8 @@ def _recorded(x: ndarray, key: Any, value: Any) -> bool:
         target = found
     if mask is None and _lazy.small((target, value)) and _lazy.is_ready(x):
         return False
+    if mask is None and type(value) is ndarray and _itself(target, value):
+        return True  # the second half of `x[key] += y`: Python assigns the part to itself
     if _lazy._folded(target) or _lazy.elements(target) == 0:
         return False
     pair = _lazy.operand(value)
@@ -133,6 +135,16 @@ def _recorded(x: ndarray, key: Any, value: Any) -> bool:
     single[()] = value  # NumPy's own conversion, with its errors
     _record.assign(target, _record.constant(single[()], target._dtype), mask)
     return True
+
+
+def _itself(target: ndarray, value: ndarray) -> bool:
+    return (
+        value._at is not HOST
+        and value._base is target._base
+        and (value._offset, value._strides, value._shape) == (target._offset, target._strides, target._shape)
+        and value._dtype == target._dtype
+        and _record.may_write(target)
+    )
 
 
 def window(x: ndarray, key: Any) -> ndarray | None:

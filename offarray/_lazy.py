@@ -125,7 +125,15 @@ def resolve(real: numpy.ufunc, values: Any, dtype: DType | None = None) -> tuple
         else:
             operands.append(constant(value, kind))
     shape = shape_of(operands)
-    return None if shape is None or len(shape) > 32 else (loop, operands, shape)
+    if shape is None:
+        _refuse(real, values)
+        return None
+    return None if len(shape) > 32 else (loop, operands, shape)
+
+
+def _refuse(real: numpy.ufunc, values: Any) -> None:
+    """Have NumPy raise for shapes that do not broadcast, without evaluating anything."""
+    real(*[numpy.broadcast_to(v._dtype.type(0), v._shape) if type(v) is ndarray else settled(v) for v in values])
 
 
 def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -> Any:

@@ -221,6 +221,12 @@ def writable(x: ndarray) -> None:
         raise BorrowError(f"this array is borrowed at {site_text(site)}; it is written at {site_text(here())}")
 
 
+def may_write(x: ndarray) -> bool:
+    """True; raises what `writable` raises."""
+    writable(x)
+    return True
+
+
 def borrowers(base: Base) -> Any:
     """Site of a living borrow of `base`, or None."""
     if base.borrows is None:
