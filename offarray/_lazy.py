@@ -103,7 +103,9 @@ def shape_of(operands: list[Any]) -> Shape | None:
         return None
 
 
-def resolve(real: numpy.ufunc, values: Any, dtype: DType | None = None) -> tuple[Loop, list[Any], Shape] | None:
+def resolve(
+    real: numpy.ufunc, values: Any, dtype: DType | None = None, refuse: bool = False
+) -> tuple[Loop, list[Any], Shape] | None:
     """Loop, operands (handles and constants) and shape of a call that can be recorded."""
     pairs = [operand(v) for v in values]
     if any(p is None for p in pairs):
@@ -126,7 +128,8 @@ def resolve(real: numpy.ufunc, values: Any, dtype: DType | None = None) -> tuple
             operands.append(constant(value, kind))
     shape = shape_of(operands)
     if shape is None:
-        _refuse(real, values)
+        if refuse:
+            _refuse(real, values)
         return None
     return None if len(shape) > 32 else (loop, operands, shape)
 
@@ -156,7 +159,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         return NotImplemented
     if small((*values, out, where)):
         return NotImplemented
-    found = resolve(real, values, dtype)
+    found = resolve(real, values, dtype, refuse=out is None and where is True)
     if found is None:
         return NotImplemented
     loop, operands, shape = found
