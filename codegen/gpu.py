@@ -67,7 +67,9 @@ class Builder:
         self.kernel, self.target, self.key = kernel, target, key
         self.exact, self.writes = exact, writes
         self.functions: dict[Variant, Any] = {}
-        self.recipes: dict[tuple[Any, ...], Recipe] = {}
+        self.recipes: dict[Any, Recipe] = {}
+        self.layout = layout(kernel)
+        self.fixed = self.layout.scalars[0] if kernel.scalars else self.layout.fault  # end of extents and strides
 
     def function(self, variant: Variant) -> Any:
         """The entry for a variant."""
@@ -85,21 +87,25 @@ class Builder:
             found = self.functions[variant] = device.load(code, "k" + key[:24])
         return found
 
-    def recipe(self, extents: tuple[int, ...], aligned: int, natural: bool) -> Recipe:
+    def recipe(self, row: list[int]) -> Recipe:
         """The launches of a call."""
-        key = (extents, aligned, natural)
+        pointers = len(self.kernel.operands)
+        key = (*row[pointers : self.fixed], *[p & 15 for p in row[:pointers]])
         found = self.recipes.get(key)
         if found is None:
             with _lock:
-                found = self.recipes[key] = self._recipe(extents, aligned, natural)
+                found = self.recipes[key] = self._recipe(row)
         return found
 
-    def _recipe(self, extents: tuple[int, ...], aligned: int, natural: bool) -> Recipe:
+    def _recipe(self, row: list[int]) -> Recipe:
+        places_of = self.layout
+        extents = tuple(row[places_of.extents : places_of.extents + self.kernel.rank])
+        aligned, natural = alignment(self.kernel, extents, row, places_of.load_strides, places_of.store_strides)
         passes = Choice(self.kernel, extents, aligned, natural).passes()
         size, states, places = 0, 0, dict[int, int]()
         for step in passes:
             variant = step.variant
-            if variant.role == "part":
+            if variant.role in ("part", "sums"):
                 states = max(states, 8 * state_words(self.kernel, variant) * step.points * step.chunks)
             elif variant.role == "join":
                 for n in variant.folds:
@@ -108,10 +114,10 @@ class Builder:
         launches = tuple(Launch(p, self.function(p.variant), values_of(p.variant)) for p in passes if p.units)
         return Recipe(launches, size + states, size, places)
 
-    def run(self, row: list[int], extents: tuple[int, ...], aligned: int, natural: bool, fault: int) -> None:
+    def run(self, row: list[int], fault: int) -> None:
         """Launch everything for the argument row."""
         device = cuda.device()
-        recipe = self.recipe(extents, aligned, natural)
+        recipe = self.recipe(row)
         scratch = device.allocate(recipe.scratch) if recipe.scratch else 0
         head = [*row[:-2], fault, scratch]
         for launch in recipe.launches:
@@ -139,29 +145,27 @@ class DeviceKernel:
     def body(self, args: int, low: int, high: int) -> int:
         """Launch the kernel; with faults to report it has run when this returns."""
         row = list(self.row.from_address(args))
-        extents = tuple(row[self.layout.extents : self.layout.extents + self.kernel.rank])
-        lies = alignment(self.kernel, extents, row, self.layout.load_strides, self.layout.store_strides)
         if not self.reports:
-            self.main.run(row, extents, *lies, 0)
+            self.main.run(row, 0)
             return 0
         device = cuda.device()
         if self.exact is None:
-            self._report(self.main, row, extents, lies)
+            self._report(self.main, row)
             return 0
         with device.flag() as flag:
-            self.main.run(row, extents, *lies, flag.pointer)
+            self.main.run(row, flag.pointer)
             suspicious = flag.wait()
         if suspicious:
-            self._report(self.exact, row, extents, lies)
+            self._report(self.exact, row)
         return 0
 
-    def _report(self, builder: Builder, row: list[int], extents: tuple[int, ...], lies: tuple[int, bool]) -> None:
+    def _report(self, builder: Builder, row: list[int]) -> None:
         """Run with exact reports, and bring the fault bytes to where the row wants them."""
         device = cuda.device()
         count = len(self.kernel.faults)
         memory = device.allocate(count + 8)
         device.clear(memory, count + 8)
-        builder.run(row, extents, *lies, memory)
+        builder.run(row, memory)
         device.download(row[self.layout.fault], memory, count)
         device.free(memory)
 

@@ -29,9 +29,11 @@ EXTRA = (("i64", "units"), ("i64", "chunks"), ("i64", "length"), ("ptr", "states
 class Variant(NamedTuple):
     """One way of running a kernel, or a part of it."""
 
-    role: str  # "whole", "part" (folds leave states of chunks), "join" (states become values, then what fits)
+    # "whole"; "part" (folds leave states of chunks), "join" (states become values, then what fits); for scans "sums"
+    # (as "part"), "offsets" (states become those of all chunks up to each), "chunks" (as "whole", from there on)
+    role: str
     stores: tuple[int, ...]
-    folds: tuple[int, ...]  # of "part" and "join"
+    folds: tuple[int, ...]  # of "part" and "join", or the scans
     known: tuple[tuple[int, tuple[int, ...]], ...]  # folds computed before, with the axes of their values
     axes: tuple[int, ...]  # of the units, slowest first
     vector: int  # the axis whose neighbours one thread takes together
@@ -68,7 +70,7 @@ class DeviceEmitter(Emitter):
     ) -> None:  # fmt: skip
         self.level_of_unit = plan_level(kernel, variant)
         plan = Plan(variant.vector, variant.axes, self.level_of_unit, (), None)
-        super().__init__(kernel, plan, target, exact, writes)
+        super().__init__(kernel, plan, target, exact, writes and variant.role != "sums")
         self.variant = variant
         self.memory = DeviceMemory(
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.natural
@@ -96,7 +98,7 @@ class DeviceEmitter(Emitter):
     def scan(self, frame: Frame, n: int) -> str | tuple[str, str]:
         """The prefix of scan `n` at the present index."""
         if not self.device.sharing:
-            return super().scan(frame, n)
+            return super().scan(frame, n)  # of "sums": each thread adds up its share
         return self.device.scan_step(frame, n)
 
     # ------------------------------------------------------------------ units
@@ -170,7 +172,16 @@ class DeviceEmitter(Emitter):
         if self.variant.role == "join":
             for n in self.variant.folds:
                 self.device.gather(frame, n)
+        if self.variant.role == "offsets":
+            for n in self.variant.folds:
+                self.device.accumulate(frame, n)
+            return
         self.level(self.level_of_unit, frame)
+
+    def report(self, frame: Frame, values: list[int], bail: str | None) -> None:
+        """Check values for faults; the sums of chunks are no values yet."""
+        if self.variant.role != "sums":
+            super().report(frame, values, bail)
 
     def after(self, level: Level, frame: Frame, computed: list[int], bail: str | None = None) -> dict[int, State]:
         """As the host's; what a whole group stores, one thread stores."""

@@ -55,14 +55,20 @@ class DeviceLoops(Loops):
         variant = self.device.variant
         for access in self.accesses(loop):
             self.device.memory.pointer(frame, access)
-        chunk, self.first = variant.role == "part" and self.first, False
+        chunk, self.first = variant.role in ("part", "sums", "chunks") and self.first, False
         axes, between, body = nest(loop)
         alone = variant.group == 1 or self.inside
-        if loop.scans and not alone:
+        if variant.role == "sums" and chunk:
+            states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, True, variant.group)
+            assert self.device.group is not None
+            for n in variant.folds:
+                kind = self.device.kinds[n]
+                self._leave_state(frame, n, kind, self.device.group.total(kind, states[n]), 1)
+        elif loop.scans and not alone:
             if any(isinstance(step, Loop) and step.scans for step in loop.body.steps):
                 states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, False, 1)
             else:
-                states, lanes = self._scans(loop, frame)
+                states, lanes = self._scans(loop, frame, chunk)
         elif not alone and variant.keep:
             states, lanes = self._kept(axes, between, body, loop, frame)
         elif alone and not chunk:
@@ -138,11 +144,7 @@ class DeviceLoops(Loops):
         stop = sizes[0]
         for size in sizes[1:]:
             stop = code.op(f"mul i64 {stop}, {size}")
-        start = "0"
-        if chunk:
-            number = code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.y")
-            start = code.op(f"mul i64 {code.op(f'zext i32 {number} to i64')}, %length")
-            stop = self._lesser(code.op(f"add i64 {start}, %length"), stop)
+        start, stop = self._range(chunk, stop)
         if divided:
             assert device.group is not None
             start = code.op(f"add i64 {start}, {device.group.number}")
@@ -166,6 +168,17 @@ class DeviceLoops(Loops):
         if divided:
             self._gathered(loop, axes, done, lanes)
         return done, lanes
+
+    def _chunk(self) -> str:
+        number = self.code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.y")
+        return self.code.op(f"zext i32 {number} to i64")
+
+    def _range(self, chunk: bool, stop: str) -> tuple[str, str]:
+        """First step and end of a loop, or of this launch's chunk of it."""
+        if not chunk:
+            return "0", stop
+        start = self.code.op(f"mul i64 {self._chunk()}, %length")
+        return start, self._lesser(self.code.op(f"add i64 {start}, %length"), stop)
 
     def _lesser(self, a: str, b: str) -> str:
         return self.code.call("i64", "llvm.smin.i64", ("i64", a), ("i64", b))
@@ -218,7 +231,7 @@ class DeviceLoops(Loops):
         return states, lanes
 
     # ------------------------------------------------------------------ scans by a group
-    def _scans(self, loop: Loop, frame: Frame) -> tuple[States, dict[int, int]]:
+    def _scans(self, loop: Loop, frame: Frame, chunk: bool) -> tuple[States, dict[int, int]]:
         """A divided loop with scans: every thread takes a step, those behind the end without an element."""
         code, device = self.code, self.device
         assert device.group is not None
@@ -227,7 +240,9 @@ class DeviceLoops(Loops):
         packing = Packing(kinds, lanes)
         states = {n: kinds[n].identity(1) for n in loop.folds}
         states |= {n: frame.entry.get(n) or kinds[n].identity(1) for n in loop.scans}
-        stop = device.extent(loop.axis)
+        if chunk:
+            states |= {n: self._before(frame, n) for n in loop.scans}
+        start, stop = self._range(chunk, device.extent(loop.axis))
 
         def at(first: str, flat: State) -> State:
             assert device.group is not None
@@ -247,7 +262,7 @@ class DeviceLoops(Loops):
             return packing.flat(result)
 
         size = device.variant.group
-        done = packing.cut(counted(code, "0", stop, size, packing.types(), packing.flat(states), at))
+        done = packing.cut(counted(code, start, stop, size, packing.types(), packing.flat(states), at))
         for n in loop.scans:
             if n in frame.carry:
                 frame.carry[n] = done[n]
@@ -293,9 +308,7 @@ class DeviceLoops(Loops):
             leave, left = code.label("leave"), code.label("left")
             branch(code, device.group.leader, leave, left)
             code.start(leave)
-        number = code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.y")
-        chunk = code.op(f"zext i32 {number} to i64")
-        unit = device.linear(frame, device.variant.axes)
+        chunk, unit = self._chunk(), device.linear(frame, device.variant.axes)
         for register, (t, r) in enumerate(zip(kind.scalars(), state, strict=True)):
             place = self._state_place(n, register, chunk, unit)
             for lane in range(lanes):
@@ -309,21 +322,65 @@ class DeviceLoops(Loops):
             code.add(f"br label %{left}")
             code.start(left)
 
+    def _fetch_state(self, kind: Kind, places: list[str], chunk: str) -> State:
+        """The state of a chunk, from the places of the first chunk's registers."""
+        code, fetched = self.code, []
+        offset = code.op(f"mul i64 {chunk}, {self.device.extents_of(self.device.variant.axes)}")
+        for t, place in zip(kind.scalars(), places, strict=True):
+            where = code.op(f"getelementptr i64, ptr {place}, i64 {offset}")
+            r = code.op(f"load {'i8' if t == 'i1' else t}, ptr {where}, align 8")
+            fetched.append(code.op(f"trunc i8 {r} to i1") if t == "i1" else r)
+        return fetched
+
+    def _places(self, frame: Frame, n: int) -> list[str]:
+        unit = self.device.linear(frame, self.device.variant.axes)
+        return [self._state_place(n, k, "0", unit) for k in range(len(self.device.kinds[n].scalars()))]
+
+    def accumulate(self, frame: Frame, n: int) -> None:
+        """Turn the states of chunks into those of all chunks up to each."""
+        code, device, kind = self.code, self.device, self.device.kinds[n]
+        places = self._places(frame, n)
+        offset = device.extents_of(device.variant.axes)
+
+        def at(first: str, carry: State) -> State:
+            assert device.group is not None
+            chunk = code.op(f"add i64 {first}, {device.group.number}")
+            within = code.op(f"icmp ult i64 {chunk}, %chunks")
+            safe = code.op(f"select i1 {within}, i64 {chunk}, i64 0")
+            x = self._fetch_state(kind, places, safe)
+            device.group.sync()
+            mine, total = device.group.scan(kind, choose(code, 1, within, kind.types(1), x, kind.identity(1)))
+            mine = join(code, kind, 1, carry, mine)
+            put, done = code.label("put"), code.label("done")
+            branch(code, within, put, done)
+            code.start(put)
+            for t, r, place in zip(kind.scalars(), mine, places, strict=True):
+                where = code.op(f"getelementptr i64, ptr {place}, i64 {code.op(f'mul i64 {chunk}, {offset}')}")
+                memory = t
+                if t == "i1":
+                    memory, r = "i8", code.op(f"zext i1 {r} to i8")
+                code.add(f"store {memory} {r}, ptr {where}, align 8")
+            code.add(f"br label %{done}")
+            code.start(done)
+            return join(code, kind, 1, carry, total)
+
+        counted(code, "0", "%chunks", device.variant.group, kind.types(1), kind.identity(1), at)
+
+    def _before(self, frame: Frame, n: int) -> State:
+        """The state of everything before this launch's chunk."""
+        code, kind, chunk = self.code, self.device.kinds[n], self._chunk()
+        some = code.op(f"icmp ne i64 {chunk}, 0")
+        earlier = code.op(f"select i1 {some}, i64 {code.op(f'sub i64 {chunk}, 1')}, i64 0")
+        found = self._fetch_state(kind, self._places(frame, n), earlier)
+        return choose(code, 1, some, kind.types(1), found, kind.identity(1))
+
     def gather(self, frame: Frame, n: int) -> None:
         """Combine the states that the chunks have left for this unit."""
         code, device, kind = self.code, self.device, self.device.kinds[n]
-        unit = device.linear(frame, device.variant.axes)
-        places = [self._state_place(n, k, "0", unit) for k in range(len(kind.scalars()))]
-        row = device.extents_of(device.variant.axes)
+        places = self._places(frame, n)
 
         def at(chunk: str, state: State) -> State:
-            fetched = []
-            offset = code.op(f"mul i64 {chunk}, {row}")
-            for t, place in zip(kind.scalars(), places, strict=True):
-                where = code.op(f"getelementptr i64, ptr {place}, i64 {offset}")
-                r = code.op(f"load {'i8' if t == 'i1' else t}, ptr {where}, align 8")
-                fetched.append(code.op(f"trunc i8 {r} to i1") if t == "i1" else r)
-            return join(code, kind, 1, state, fetched)
+            return join(code, kind, 1, state, self._fetch_state(kind, places, chunk))
 
         group = device.group
         first, step = (group.number, device.variant.group) if group is not None else ("0", 1)

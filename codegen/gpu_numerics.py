@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from . import numerics, numerics_float, numerics_int
 from .numerics_cast import real_cast
+from .numerics_complex import pick
 from .numerics_float import both, choose, compare, copysign, magnitude
 from .rules import Args, Emit, Rule, Rules, Srcs, emit, kind
 from .text import PARTS, SCALARS, Code, Reg
@@ -108,13 +109,46 @@ def _half_nextafter(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
 
 
 def _half_spacing(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    x = str(args[0])
-    wide = real_cast(code, "f2", "f4", x)
-    towards = real_cast(code, "f4", "f2", copysign(code, "f4", math.inf, wide))
-    further = real_cast(code, "f2", "f4", _half_next(code, x, towards))
-    result = real_cast(code, "f4", "f2", code.op(f"fsub float {further}, {wide}"))
-    infinite = compare(code, "oeq", "f4", magnitude(code, "f4", wide), math.inf)
-    return choose(code, infinite, "f2", math.nan, result)
+    """Distance to the next greater number, by the exponent; a power of two below zero has it closer."""
+    bits = code.op(f"bitcast half {args[0]} to i16")
+    exponent, rest = code.op(f"and i16 {bits}, {0x7C00}"), code.op(f"and i16 {bits}, {0x03FF}")
+    edge = both(code, code.op(f"icmp slt i16 {bits}, 0"), code.op(f"icmp eq i16 {rest}, 0"))
+    last = code.op(f"select i1 {edge}, i16 {0x2C00}, i16 {0x2800}")
+    place = code.op(f"sub i16 {code.op(f'lshr i16 {exponent}, 10')}, {code.op(f'select i1 {edge}, i16 2, i16 1')}")
+    tiny = code.op(f"shl i16 1, {code.op(f'and i16 {place}, 15')}")
+    small = code.op(f"select i1 {code.op(f'icmp ugt i16 {exponent}, {0x0400}')}, i16 {tiny}, i16 1")
+    large = code.op(f"icmp ugt i16 {exponent}, {last}")
+    result = code.op(f"select i1 {large}, i16 {code.op(f'sub i16 {exponent}, {last}')}, i16 {small}")
+    result = code.op(f"select i1 {code.op(f'icmp eq i16 {bits}, {0x7BFF}')}, i16 {0x7C00}, i16 {result}")
+    unknown = code.op(f"icmp eq i16 {exponent}, {0x7C00}")
+    return code.op(f"bitcast i16 {code.op(f'select i1 {unknown}, i16 {0x7E00}, i16 {result}')} to half")
+
+
+def hypot(code: Code, dtype: str, x: str, y: str) -> str:
+    """libdevice's, of halves where it would overflow too early."""
+    t = code.type(dtype)
+    limit = 2.0**1022 if dtype == "f8" else 2.0**126
+    some = [compare(code, "ogt", dtype, magnitude(code, dtype, v), limit) for v in (x, y)]
+    far = code.op(f"or {code.type('b1')} {some[0]}, {some[1]}")
+    scale, back = choose(code, far, dtype, 0.5, 1.0), choose(code, far, dtype, 2.0, 1.0)
+    scaled = [code.op(f"fmul {t} {v}, {scale}") for v in (x, y)]
+    return code.op(f"fmul {t} {library(code, 'hypot', dtype, *scaled)}, {back}")
+
+
+def _hypot(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return hypot(code, out, str(args[0]), str(args[1]))
+
+
+def _by_double(rule: Emit) -> Emit:
+    """The rule in f8, its result rounded to f4."""
+
+    def wide(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        if out != "f4":
+            return rule(code, srcs, out, args)
+        values = tuple(real_cast(code, "f4", "f8", str(a)) for a in args)
+        return real_cast(code, "f8", "f4", str(rule(code, ("f8",) * len(args), "f8", values)))
+
+    return wide
 
 
 def _ldexp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
@@ -195,7 +229,7 @@ def _pair(value: Reg) -> tuple[str, str]:
 
 
 def _absolute(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    return library(code, "hypot", out, *_pair(args[0]))
+    return hypot(code, out, *_pair(args[0]))
 
 
 def _log(scale: float) -> Emit:
@@ -254,7 +288,7 @@ def _complex_exp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     gone = both(code, unknown, compare(code, "oeq", part, x, -math.inf))
     grown = both(code, unknown, compare(code, "oeq", part, x, math.inf))
     re = choose(code, gone, part, 0.0, choose(code, grown, part, math.inf, re))
-    return re, choose(code, gone, part, 0.0, im)
+    return re, choose(code, gone, part, copysign(code, part, 0.0, y), im)
 
 
 def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
@@ -277,7 +311,9 @@ def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
             zero = copysign(code, part, 0.0, product)
             im = choose(code, flat, part, code.op(f"fmul {t} {y}, {copysign(code, part, 1.0, x)}"),
                         choose(code, edge, part, zero, im))  # fmt: skip
-        return re, im
+        endless = compare(code, "oeq", part, magnitude(code, part, x), math.inf)
+        lost = both(code, endless, numerics_float.not_finite(code, part, y))
+        return choose(code, lost, part, math.inf, re), choose(code, lost, part, math.nan, im)
 
     return rule
 
@@ -347,8 +383,8 @@ def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     """x / |x|, and 0 for 0."""
     part, (x, y) = PARTS[out], _pair(args[0])
     t = code.type(part)
-    length = library(code, "hypot", part, x, y)
-    finite = code.op(f"fcmp one {t} {length}, {code.const(part, math.inf)}")
+    length = hypot(code, part, x, y)
+    finite = code.op(f"fcmp une {t} {length}, {code.const(part, math.inf)}")
     zero = compare(code, "oeq", part, length, 0.0)
     re, im = (code.op(f"fdiv {t} {v}, {length}") for v in (x, y))
     infinite = code.op(f"xor i1 {finite}, true")
@@ -358,23 +394,46 @@ def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
                copysign(code, part, 1.0, v), 0.0) for v in (x, y)
     ]  # fmt: skip
     for_inf = [choose(code, both_infinite, part, math.nan, v) for v in lone]
-    known = compare(code, "ord", part, x, y)
-    use = both(code, infinite, known)
-    re, im = choose(code, use, part, for_inf[0], re), choose(code, use, part, for_inf[1], im)
-    nan = code.op(f"xor i1 {known}, true")
+    nan = both(code, compare(code, "uno", part, x, y), finite)
+    re, im = choose(code, infinite, part, for_inf[0], re), choose(code, infinite, part, for_inf[1], im)
     re, im = (choose(code, nan, part, math.nan, choose(code, zero, part, 0.0, v)) for v in (re, im))
     return re, im
 
 
 def _clip(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    low = emit(code, numerics.RULES["maximum", "c"], srcs[:2], out, args[:2])
-    return emit(code, numerics.RULES["minimum", "c"], srcs[:2], out, (low, args[2]))
+    """By real part, then imaginary part, whatever is NaN in them; a source that is NaN stays."""
+    part, value = PARTS[out], _pair(args[0])
+    for condition, bound in (("ogt", _pair(args[1])), ("olt", _pair(args[2]))):
+        equal = compare(code, "oeq", part, value[0], bound[0])
+        first, second = (compare(code, condition, part, v, b) for v, b in zip(value, bound, strict=True))
+        b = code.type("b1")
+        keep = code.op(f"select {b} {equal}, {b} {second}, {b} {first}")
+        keep = code.op(f"or {b} {keep}, {compare(code, 'uno', part, *value)}")
+        value = pick(code, keep, part, value, bound)
+    return value
+
+
+def _shift(op: str, kind_of_source: str) -> Emit:
+    """A shift of 8 bytes by a count that is looked at in two halves: a device's shift takes 4 bytes of it."""
+    rule = numerics.RULES[op, kind_of_source]
+
+    def split(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        if out not in ("i8", "u8"):
+            return emit(code, rule, srcs, out, args)
+        low = code.op(f"zext i32 {code.op(f'trunc i64 {args[1]} to i32')} to i64")
+        high = code.op(f"icmp ne i64 {code.op(f'lshr i64 {args[1]}, 32')}, 0")
+        result = emit(code, rule, srcs, out, (args[0], low))
+        rest = code.op(f"ashr i64 {args[0]}, 63") if op == "right_shift" and out == "i8" else "0"
+        return code.op(f"select i1 {high}, i64 {rest}, i64 {result}")
+
+    return split
 
 
 # ---------------------------------------------------------------------- tables
 _FLOATS: dict[str, Emit] = {
     **{op: _library(name) for op, name in LIBRARY.items()},
-    "logaddexp": _log_add("exp", math.log(2), 1), "logaddexp2": _log_add("exp2", 1.0, 1 / math.log(2)),
+    "logaddexp": _by_double(_log_add("exp", math.log(2), 1)), "hypot": _hypot,
+    "logaddexp2": _by_double(_log_add("exp2", 1.0, 1 / math.log(2))),
     "ldexp": _ldexp, "frexp_mantissa": _frexp(0), "frexp_exponent": _frexp(1), "spacing": _spacing,
 }  # fmt: skip
 _EXACT = ("fmod", "remainder", "floor_divide")  # shared rules that call libdevice's fmod where it counts
@@ -385,6 +444,7 @@ SINGLE: Rules = {
     **{(op, kind): numerics.RULES[op, kind] for op in _EXACT for kind in "fh"},
     ("nextafter", "h"): _half_nextafter, ("spacing", "h"): _half_spacing,
     **{("gcd", kind): _gcd_rule for kind in "iu"}, **{("lcm", kind): _lcm for kind in "iu"},
+    **{(op, kind): _shift(op, kind) for op in ("left_shift", "right_shift") for kind in "iu"},
     **{("power", kind): numerics.RULES["power", kind] for kind in "iu"},
     **{
         (op, "c"): rule for op, rule in {

@@ -27,6 +27,9 @@ MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
 BIG = 80  # values of a kernel too large to be written out for several lanes
 
 
+CUT = ("part", "sums", "chunks")  # roles of launches that take one chunk each
+
+
 class Pass(NamedTuple):
     """One launch."""
 
@@ -40,7 +43,7 @@ class Pass(NamedTuple):
     def grid(self) -> tuple[int, int]:
         """Blocks along x and y."""
         each = self.variant.block // self.variant.group
-        return -(-self.units // each), self.chunks if self.variant.role == "part" else 1
+        return -(-self.units // each), self.chunks if self.variant.role in CUT else 1
 
 
 class Choice:
@@ -119,6 +122,9 @@ class Choice:
                 axes &= s.space(goal)
             for n in folds:
                 axes &= ~axes_mask(s.folds[n].axes)
+            scans = self._chunked_scans(axes, folds, stores)
+            if scans:
+                return found + scans
             chunked = self._chunked(axes, need)
             if not chunked:
                 return [*found, self.one(self._shared(stores, axes))]
@@ -212,6 +218,35 @@ class Choice:
             return None
         length = -(-steps // chunks)
         return self.one(variant, -(-steps // length), length), now
+
+    def _chunked_scans(self, axes: int, folds: list[int], stores: tuple[int, ...]) -> list[Pass]:
+        """The launches of independent scans along one long axis; none if units alone are enough."""
+        s, points = self.scheduler, self.size(axes)
+        base = self.variant("whole", stores, axes, 2 * THREADS, 2 * THREADS)._replace(lanes=1, even=True)
+        if any(s.folds[n].keep != "prefix" for n in folds) or (self.vector >= 0 and axes >> self.vector & 1):
+            return []
+        loops = self._loops(plan_level(self.kernel, base))
+        if len(loops) != 1 or set(loops[0].scans) != set(folds) or loops[0].folds or self._loops(loops[0].body):
+            return []
+        below: set[int] = set()
+        for n, value in enumerate(self.kernel.values):
+            if any(source in below for source in value.src):
+                if n in folds:
+                    return []  # a scan of a scan
+                below.add(n)
+            if n in folds:
+                below.add(n)
+        row = self.extents[loops[0].axis]
+        chunks = min(-(-BLOCKS // points), row // (8 * base.group))
+        if chunks < 2:
+            return []
+        length = -(-row // (chunks * base.group)) * base.group
+        chunks = -(-row // length)
+        base = base._replace(folds=tuple(folds))
+        return [
+            self.one(base._replace(role="sums"), chunks, length), self.one(base._replace(role="offsets"), chunks),
+            self.one(base._replace(role="chunks"), chunks, length),
+        ]  # fmt: skip
 
     def _join(self, axes: int, folds: tuple[int, ...], chunks: int, stores: tuple[int, ...]) -> Pass:
         points = self.size(axes)

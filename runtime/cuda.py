@@ -108,6 +108,7 @@ class Device:
         )
         self.arch = f"sm_{major}{minor}"
         self.name = call("cuDeviceGetName", 100, self.handle).split(b"\0")[0].decode()
+        self.memory = int(call("cuDeviceTotalMem", self.handle))
         pool = call("cuDeviceGetDefaultMemPool", self.handle)
         keep = driver().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))

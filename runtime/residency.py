@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from . import buffer as buffers
 from . import cuda, trace
 from .buffer import Buffer
-from .config import settings
+from .config import REGISTRY, settings
 from .target import Compiled
 
 
@@ -129,3 +129,6 @@ def launch(
 def start() -> None:
     """From now on new buffers note what the device holds."""
     buffers.fresh = fresh
+    usual = REGISTRY["bound_bytes"].default
+    if settings.bound_bytes == usual:  # devices are quick, and hold much
+        settings.bound_bytes = max(int(usual), cuda.device().memory // 8)

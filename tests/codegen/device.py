@@ -247,6 +247,8 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "pairs": lambda: pairs(300, 500, 3),
     "pairs deep": lambda: pairs(300, 50, 128),
     "scan": lambda: scanned((100_000,), (0,)),
+    "scan short": lambda: scanned((3000,), (0,)),
+    "scan long rows": lambda: scanned((3, 100_001), (1,), "multiply", "i4"),
     "scan rows": lambda: scanned((300, 100), (1,),
     "maximum"),
     "scan columns": lambda: scanned((100, 3000), (0,)),
