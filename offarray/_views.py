@@ -25,6 +25,7 @@ _ADDRESS = 1 << 44
 
 class _Nowhere:
     __slots__ = ("__array_interface__",)
+    __array_interface__: dict[str, Any]
 
 
 def ghost(x: ndarray) -> Any:
@@ -44,10 +45,13 @@ def seen_through(x: ndarray, g: Any) -> ndarray:
 
 
 def is_pending(x: Any) -> bool:
-    """Whether `x` is a handle of a native type whose value is not in memory."""
+    """Whether `x` is a handle of a native type whose value is not in memory, or on a device."""
     if type(x) is not ndarray or x._at is HOST:
         return False
-    state = x._base.node.state
+    node = x._base.node
+    state = node.state
+    if state == READY and node.buffer.device is not None and node.buffer.device.valid:
+        return native(x._dtype)
     return state != READY and state != FAILED and native(x._dtype)  # type: ignore[no-any-return]
 
 
