@@ -122,10 +122,17 @@ class Emitter:
         code = self.code
         if dtype[0] == "f":
             register = self.memory.word(word, "double")
-            # By way of float: exact, and no processor lacks the two steps.
-            for to, last in (("float", "double"), ("half", "float")):
-                if dtype in ("f2", "f4") and (to == "float" or dtype == "f2"):
-                    register = code.op(f"fptrunc {last} {register} to {to}")
+            if dtype == "f4":
+                return code.op(f"fptrunc double {register} to float")
+            if dtype == "f2":
+                # By way of float: exact, and no processor lacks the two steps.  The first is a constrained one, so that
+                # they are never joined to one step, which is a call of a compiler's run-time library.
+                narrow = "llvm.experimental.constrained.fptrunc.f32.f64"
+                code.declare(f"declare float @{narrow}(double, metadata, metadata)")
+                register = code.op(
+                    f'call float @{narrow}(double {register}, metadata !"round.tonearest", metadata !"fpexcept.ignore")'
+                )
+                return code.op(f"fptrunc float {register} to half")
             return register
         register = self.memory.word(word)
         if dtype == "b1":
