@@ -2,8 +2,8 @@
 
 in: a step whose inputs are in memory; out: a `Lowered`, the kernel with pointers, words and extents.
 
-Every node is visited with an index map (fusion/view.py); the pair is computed once.  Reads of memory become loads with a
-byte offset and a byte stride for each axis, so views, broadcasting and shifted windows cost nothing.
+Every node is visited with an index map (fusion/view.py); the pair is computed once.  Reads of memory become loads
+with a byte offset and a byte stride for each axis, so views, broadcasting and shifted windows cost nothing.
 Afterwards adjacent axes that every access crosses evenly are merged and strides are classified.
 """
 
@@ -201,9 +201,7 @@ class Builder:
         if total is None:
             return self._scalar("i8", constant)
         if constant:
-            total = self._add(
-                Value("add", "i8", (total, self._scalar("i8", constant)), None, self.values[total].dom)
-            )
+            total = self._add(Value("add", "i8", (total, self._scalar("i8", constant)), None, self.values[total].dom))
         return total
 
     # ------------------------------------------------------------------ folds
@@ -216,9 +214,7 @@ class Builder:
         _, axes, _ = node.arg
         scan = node.arg[2] != "last"
         outer = iter(at)
-        mapping: list[Any] = [
-            next(outer) if scan or d not in axes else None for d in range(len(source.shape))
-        ]
+        mapping: list[Any] = [next(outer) if scan or d not in axes else None for d in range(len(source.shape))]
         taken = {axis for entry in mapping if entry for axis, _ in entry[1]}
         after: int | None = None
         for d in reversed(range(len(source.shape))):
@@ -321,7 +317,13 @@ def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> 
     entries: list[list[Any]] = []  # [pointer, dtype, access]
 
     def operand(where: Place, access: str) -> int:
-        key = (id(where.buffer), where.offset, where.dtype, tuple(where.strides.get(a, 0) for a in order), where.gathers)
+        key = (
+            id(where.buffer),
+            where.offset,
+            where.dtype,
+            tuple(where.strides.get(a, 0) for a in order),
+            where.gathers,
+        )
         if key not in operands:
             operands[key] = len(entries)
             low, high = _reach(where, builder.extents)

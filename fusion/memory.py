@@ -127,8 +127,8 @@ class Lifetimes:
 class Outputs:
     """Where the outputs of one step go: new memory, a donor's, or the memory that an update writes.
 
-    An update whose value reads the overwritten memory elsewhere than at the index written is *renamed* where most of the
-    base is written (the new version gets memory of its own, the rest is copied), else computed aside and copied.
+    An update whose value reads the overwritten memory elsewhere than at the index written is *renamed* where most of
+    the base is written (the new version gets memory of its own, the rest is copied), else computed aside and copied.
     """
 
     def __init__(self, step: Step, donors: list[Node]) -> None:

@@ -22,10 +22,10 @@ ROW, NODES, OUTPUTS = 1 << 16, 400, 12
 REPEAT = 24
 
 _EXPENSIVE = {
-    "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 12, "power": 24, "float_power": 24, "exp": 12, "exp2": 12,
-    "expm1": 12, "log": 12, "log2": 12, "log10": 12, "log1p": 12, "sin": 14, "cos": 14, "tan": 20, "arcsin": 14, "arccos": 14,
-    "arctan": 14, "arctan2": 20, "sinh": 14, "cosh": 14, "tanh": 14, "arcsinh": 20, "arccosh": 20, "arctanh": 20, "hypot": 12,
-    "cbrt": 20, "logaddexp": 30, "logaddexp2": 30, "gcd": 30, "lcm": 30,
+    "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 12, "power": 24, "float_power": 24, "exp":
+    12, "exp2": 12, "expm1": 12, "log": 12, "log2": 12, "log10": 12, "log1p": 12, "sin": 14, "cos": 14, "tan": 20,
+    "arcsin": 14, "arccos": 14, "arctan": 14, "arctan2": 20, "sinh": 14, "cosh": 14, "tanh": 14, "arcsinh": 20,
+    "arccosh": 20, "arctanh": 20, "hypot": 12, "cbrt": 20, "logaddexp": 30, "logaddexp2": 30, "gcd": 30, "lcm": 30,
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Replay: a graph that was evaluated before runs again without planning or lowering.
 
-in: the pending graph below the roots, with its liveness; out: a `Recipe` found under a key that holds everything planning
-looks at: topology by first visit, operations, types, shapes, views, who is alive, which memory may be taken over.  Values of
-scalars and addresses are not in it; they are filled in.
+in: the pending graph below the roots, with its liveness; out: a `Recipe` found under a key that holds everything
+planning looks at: topology by first visit, operations, types, shapes, views, who is alive, which memory may be taken
+over. Values of scalars and addresses are not in it; they are filled in.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 in: every recorded node; out: the nodes to evaluate when a bound is passed.
 
-The bound is on bytes kept alive by pending work and on the number of pending nodes.  Once a soft bound is passed the tape is
-flushed where it started recurring (the site of its first node comes round again: a loop's boundary), at four times
-the bound anywhere.
+The bound is on bytes kept alive by pending work and on the number of pending nodes.  Once a soft bound is passed the
+tape is flushed where it started recurring (the site of its first node comes round again: a loop's boundary), at four
+times the bound anywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generators and elementwise functions that are no ufuncs: full, ones, arange, linspace, where, astype, clip, round, copyto ...
+"""Generators and elementwise functions that are no ufuncs: full, ones, arange, where, astype, clip, round, copyto ...
 
 in: the public functions and methods through `_dispatch.NATIVE`; out: nodes.  NotImplemented leaves a call to NumPy.
 """
@@ -25,6 +25,7 @@ from .runtime.config import settings
 DType = numpy.dtype[Any]
 _BOOL = numpy.dtype(bool)
 _I8 = numpy.dtype("i8")
+_CLIP: Any = numpy._core.umath.clip  # type: ignore[attr-defined]
 
 
 def _dtype(dtype: Any, default: DType) -> DType | None:
@@ -38,6 +39,7 @@ def _dtype(dtype: Any, default: DType) -> DType | None:
 
 
 def _shape(shape: Any) -> tuple[int, ...] | None:
+    found: tuple[int, ...]
     try:
         found = (operator.index(shape),)
     except TypeError:
@@ -49,12 +51,16 @@ def _shape(shape: Any) -> tuple[int, ...] | None:
 
 
 def _plain_options(kwargs: dict[str, Any]) -> bool:
-    return kwargs.get("order", "C") in ("C", None) and kwargs.get("device") in (None, "cpu") and kwargs.get("like") is None
+    return (
+        kwargs.get("order", "C") in ("C", None) and kwargs.get("device") in (None, "cpu") and kwargs.get("like") is None
+    )
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
     """Array of one value; see `numpy.full`."""
-    if not _plain_options({"order": order, **kwargs}) or not isinstance(fill_value, (bool, int, float, complex, numpy.generic)):
+    if not _plain_options({"order": order, **kwargs}) or not isinstance(
+        fill_value, (bool, int, float, complex, numpy.generic)
+    ):
         return NotImplemented
     extents = _shape(shape)
     if extents is None:
@@ -156,7 +162,13 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 def astype(
-    x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True, device: Any = None
+    x: Any,
+    dtype: Any,
+    order: Any = "K",
+    casting: Any = "unsafe",
+    subok: Any = True,
+    copy: Any = True,
+    device: Any = None,
 ) -> Any:
     """`x` in another data type; see `numpy.ndarray.astype`."""
     if type(x) is not ndarray or small((x,)) or not native(x._dtype) or order not in ("K", "C") or device is not None:
@@ -193,12 +205,12 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
         answer = _limited(x, low, high)
         if answer is not None:
             return answer
-    return _lazy.call(numpy._core.umath.clip, (x, low, high), options)
+    return _lazy.call(_CLIP, (x, low, high), options)
 
 
 def _limited(x: ndarray, low: Any, high: Any) -> ndarray | None:
     """`x` between two numbers; as in NumPy's loop for constant bounds, a zero keeps its sign at a bound of zero."""
-    found = _lazy.resolve(numpy._core.umath.clip, (x, low, high))
+    found = _lazy.resolve(_CLIP, (x, low, high))
     if found is None or found[0].outputs[0].kind == "c":
         return None
     if any(type(b) is not Node or b.arg != b.arg for b in found[1][1:]):

@@ -1,7 +1,7 @@
 """The short way to a node: operations on arrays in C order of one shape, and on such an array and a number.
 
-in: the operators, for operands that are no small work; out: the same nodes as `_lazy.call` records, with fewer questions.
-A call that is anything else gets None and goes the long way.
+in: the operators, for operands that are no small work; out: the same nodes as `_lazy.call` records, with fewer
+questions. A call that is anything else gets None and goes the long way.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def _entry(real: numpy.ufunc, *kinds: Any) -> Any:
 
 def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
     """Record `real(x, y)`, or give None."""
+    key: Any
     if type(x) is ndarray:
         a = dense(x)
         if a is None or not a.shape:
@@ -126,9 +127,7 @@ def _source(node: Node | None, value: Any, dtype: Any) -> Node | None:
     return node if node.dtype is dtype else None
 
 
-def record(
-    op: str, sources: tuple[Node, ...], dtype: Any, shape: Any, fault: int, site: Any, like: ndarray
-) -> ndarray:
+def record(op: str, sources: tuple[Node, ...], dtype: Any, shape: Any, fault: int, site: Any, like: ndarray) -> ndarray:
     """Put the node on the tape; gives its handle."""
     node = Node(MAP, op, dtype, shape, sources, None, fault, site)
     strides = like._strides if dtype is like._dtype else contiguous(shape, dtype.itemsize)

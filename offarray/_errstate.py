@@ -1,4 +1,4 @@
-"""Floating-point errors: which kinds are armed when an operation is recorded, and what happens when a kernel reports them.
+"""Floating-point errors: which kinds are armed when an operation is recorded, and what a report does.
 
 The modes are NumPy's own (`numpy.errstate` and `numpy.seterr` work for both), read through the identity of the
 context's state object.  Modes "raise", "call", "print" and "log", and a warnings filter that is not the one that
@@ -30,8 +30,8 @@ def _modes() -> tuple[Any, int, bool]:
     state = _extobj_contextvar.get()
     found = _known.get(id(state))
     if found is None:
-        modes = numpy.geterr()
-        mask = sum(bit for bit, kind in KINDS.items() if modes[kind] != "ignore")
+        modes: dict[str, Any] = dict(numpy.geterr())
+        mask = sum([bit for bit, kind in KINDS.items() if modes[kind] != "ignore"])
         strict = any(modes[kind] not in ("ignore", "warn") for kind in KINDS.values())
         if len(_known) > 1000:
             _known.clear()
@@ -72,11 +72,11 @@ def report(found: list[tuple[Node, int]]) -> None:
 
 def _signal(node: Node, bit: int) -> None:
     message = fault.message(bit, NAMES.get(node.op, node.op))
-    mode = numpy.geterr()[KINDS[bit]]
+    mode = dict(numpy.geterr())[KINDS[bit]]
     if mode == "raise":
         raise FloatingPointError(message)
     if mode == "call":
-        call = numpy.geterrcall()
+        call: Any = numpy.geterrcall()
         if call is None:
             raise NameError(f"python callback specified for {message.split(' encountered')[0]} but no function found.")
         call(message.split(" encountered")[0], bit)
@@ -87,9 +87,7 @@ def _signal(node: Node, bit: int) -> None:
         log.write(f"Warning: {message}\n")
     else:
         where = line(node.site)
-        warnings.warn_explicit(
-            message, RuntimeWarning, where.filename, where.lineno, where.module, where.registry
-        )
+        warnings.warn_explicit(message, RuntimeWarning, where.filename, where.lineno, where.module, where.registry)
 
 
 # The ufunc that NumPy would name for an operation of ours.

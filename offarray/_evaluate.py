@@ -98,7 +98,9 @@ def _run(wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], 
     if settings.device.startswith("cuda"):
         for leaf in liveness.leaves:  # arrays seen of them so far could be written without the device's knowledge
             renew(leaf)
-    key = replay.key_of(wanted, liveness) if trace.events is None and settings.debug < 3 and not settings.check else None
+    key = (
+        replay.key_of(wanted, liveness) if trace.events is None and settings.debug < 3 and not settings.check else None
+    )
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:
         replay.run(recipe, liveness, faults, consumed, _commit)
@@ -157,9 +159,7 @@ def _step(
     return found
 
 
-def _launch(
-    compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.Recorder
-) -> list[tuple[Node, int]]:
+def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.Recorder) -> list[tuple[Node, int]]:
     buffers = list({id(p.buffer): p.buffer for p in lowered.pointers}.values())
     slots = {id(b): n for n, b in enumerate(buffers)}
     launch = Launch(

@@ -1,7 +1,7 @@
 """Ufunc calls as nodes: what is large or pending is recorded, the rest is left to NumPy's own loop.
 
-in: `_ufuncs.py` with a call that may be recorded; out: `_record.py`.  Every door returns NotImplemented for a call that it
-does not record; the caller then runs it in NumPy, which also raises whatever is wrong with it.
+in: `_ufuncs.py` with a call that may be recorded; out: `_record.py`.  Every door returns NotImplemented for a call
+that it does not record; the caller then runs it in NumPy, which also raises whatever is wrong with it.
 """
 
 from __future__ import annotations
@@ -143,7 +143,10 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     """Record `real(*values, **kwargs)`; NotImplemented where it is not recorded."""
     out, where, dtype = None, True, None
     if kwargs:
-        if not kwargs.keys() <= {"out", "where", "dtype", "casting"} or kwargs.get("casting", "same_kind") != "same_kind":
+        if (
+            not kwargs.keys() <= {"out", "where", "dtype", "casting"}
+            or kwargs.get("casting", "same_kind") != "same_kind"
+        ):
             return NotImplemented
         out, where = kwargs.get("out"), kwargs.get("where", True)
         if type(out) is tuple:
@@ -175,7 +178,8 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         if wider is None or wider != shape:
             return NotImplemented
     results = tuple(
-        _record.elementwise(op, operands, loop.inputs, d, shape, mask) for op, d in zip(loop.ops, loop.outputs, strict=True)
+        _record.elementwise(op, operands, loop.inputs, d, shape, mask)
+        for op, d in zip(loop.ops, loop.outputs, strict=True)
     )
     if not shape:
         results = tuple(map(scalar_of, results))

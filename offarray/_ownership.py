@@ -31,6 +31,7 @@ def _holders(base: Base) -> int:
 
 class _Slot:
     __slots__ = ("base",)
+    base: Base
 
 
 def _alone() -> int:

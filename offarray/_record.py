@@ -29,10 +29,10 @@ Operand = Any  # ndarray | Node (a constant of shape ())
 
 # Operations that never report a floating-point fault.
 QUIET = frozenset(
-    "negative positive absolute fabs sign signbit isnan isinf isfinite equal not_equal less less_equal greater greater_equal "
-    "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
-    "bitwise_count maximum minimum fmax fmin copysign floor ceil trunc rint conjugate real imag select clip "
-    "modf_frac modf_int frexp_mantissa frexp_exponent gcd lcm".split()
+    "negative positive absolute fabs sign signbit isnan isinf isfinite equal not_equal less less_equal greater "
+    "greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert "
+    "left_shift right_shift bitwise_count maximum minimum fmax fmin copysign floor ceil trunc rint conjugate real "
+    "imag select clip modf_frac modf_int frexp_mantissa frexp_exponent gcd lcm".split()
 )
 
 
@@ -145,7 +145,9 @@ def commit(node: Node, operands: Sequence[Operand] = (), faulty: bool = False) -
     if tape.due(node):
         _evaluate.flush()
     tape.add(node)
-    if ((faulty or may_fault(node)) and _errstate.immediate()) or any(type(x) is ndarray and is_shared(x) for x in operands):
+    if ((faulty or may_fault(node)) and _errstate.immediate()) or any(
+        type(x) is ndarray and is_shared(x) for x in operands
+    ):
         _evaluate.evaluate((node,))
 
 

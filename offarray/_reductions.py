@@ -1,4 +1,4 @@
-"""Reductions as folds: sum, prod, min, max, any, all, mean, var, std, argmin, argmax, count_nonzero, ptp and `ufunc.reduce`.
+"""Reductions as folds: sum, prod, min, max, any, all, mean, var, std, argmin, argmax ... and `ufunc.reduce`.
 
 in: the public functions and methods through `_dispatch.NATIVE`; out: `_record.fold`.  Every door returns NotImplemented
 for a call that NumPy should answer itself: small work, other types, wrong arguments, arrays without elements.
@@ -18,7 +18,7 @@ from ._lazy import apply, scalar_of, small
 from ._memory import native
 from ._record import cast, constant
 from .codegen.kernel import MONOIDS
-from .fusion.node import MAP, Node
+from .fusion.node import MAP
 from .fusion.order import copy_order
 
 DType = numpy.dtype[Any]
@@ -174,7 +174,9 @@ def _array_call(op: str, operands: list[Any], dtype: DType) -> ndarray:
     return _record.elementwise(op, operands, [dtype] * len(operands), dtype, shape)
 
 
-def mean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def mean(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
     """Arithmetic mean; see `numpy.mean`."""
     if not _plain_call(x, out, where):
         return NotImplemented
@@ -211,7 +213,16 @@ def conjugate(x: ndarray) -> ndarray:
 
 
 def _spread_call(
-    root: bool, x: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
+    root: bool,
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    ddof: Any,
+    keepdims: Any,
+    where: Any,
+    mean: Any,
+    correction: Any,
 ) -> Any:
     if not _plain_call(x, out, where) or mean is not _UNSET:
         return NotImplemented

@@ -1,7 +1,7 @@
 """Lazy scalars: what a reduction of a large array gives; a NumPy scalar whose value may still be pending.
 
-`__class__` answers NumPy's scalar type, so `isinstance`, formatting, hashing and `math` need no special case.  Code in C that checks
-the exact type (`json.dumps`) refuses it: `float(s)` or `s.item()` is the way there.
+`__class__` answers NumPy's scalar type, so `isinstance`, formatting, hashing and `math` need no special case.  Code
+in C that checks the exact type (`json.dumps`) refuses it: `float(s)` or `s.item()` is the way there.
 """
 
 from __future__ import annotations
@@ -109,9 +109,10 @@ def _delegate(function: Callable[..., Any]) -> Any:
     return method
 
 
-for _name, _function in {
+_DELEGATED: dict[str, Callable[..., Any]] = {
     "__float__": float, "__int__": int, "__complex__": complex, "__bool__": bool, "__index__": operator.index,
     "__hash__": hash, "__repr__": repr, "__str__": str, "__len__": len, "__iter__": iter,
     "__trunc__": math.trunc, "__floor__": math.floor, "__ceil__": math.ceil,
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _function in _DELEGATED.items():
     setattr(Scalar, _name, _delegate(_function))
