@@ -255,7 +255,10 @@ class Builder:
             # the source does not vary along a folded axis: give it the axis, so that it counts every element
             below = self._spread(below, mask & ~source.dom)
         dom = source.dom | mask if keep != "last" else source.dom & ~mask
-        return self._add(Value("fold", dtype, (below,), Fold(folded, monoid, keep), dom))
+        number = self._add(Value("fold", dtype, (below,), Fold(folded, monoid, keep), dom, node.fault))
+        if node.fault:
+            self.nodes[number] = node
+        return number
 
     def _spread(self, below: int, mask: int) -> int:
         source = self.values[below]

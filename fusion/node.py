@@ -55,11 +55,13 @@ class Node:
         How often the node was computed inside another node's kernel without being stored.
     error : BaseException or None
         Why it failed.
+    alias : str
+        The operation as NumPy's messages name it, where that is not `op`.
     """
 
     __slots__ = (
         "kind", "op", "dtype", "shape", "src", "arg", "fault", "site", "buffer", "state", "demanded", "error", "serial",
-        "facts",
+        "alias",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +81,7 @@ class Node:
         self.demanded = 0
         self.error: BaseException | None = None
         self.serial = next(_serial)
-        self.facts: Any = None
+        self.alias = ""
 
     @property
     def size(self) -> int:

@@ -71,7 +71,7 @@ def report(found: list[tuple[Node, int]]) -> None:
 
 
 def _signal(node: Node, bit: int) -> None:
-    message = fault.message(bit, NAMES.get(node.op, node.op))
+    message = fault.message(bit, node.alias or NAMES.get(node.op, node.op))
     mode = dict(numpy.geterr())[KINDS[bit]]
     if mode == "raise":
         raise FloatingPointError(message)

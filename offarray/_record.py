@@ -15,6 +15,7 @@ from . import _errstate, _evaluate
 from ._array import HOST, make, ndarray
 from ._site import here
 from ._site import text as site_text
+from .codegen.kernel import INVALID, OVER
 from .fusion import tape
 from .fusion.memory import lasting, pending_readers, unread
 from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
@@ -186,7 +187,10 @@ def fold(
 def fold_node(source: Node, monoid: str, axes: tuple[int, ...], dtype: DType, site: Any, keep: str = "last") -> Node:
     """The node of a fold of `source`, a dense node, over its own axes."""
     shape = source.shape if keep != "last" else tuple(e for d, e in enumerate(source.shape) if d not in axes)
-    return Node(FOLD, monoid, dtype, shape, (source,), (monoid, axes, keep), 0, site)
+    fault = _errstate.armed() & (OVER | INVALID) if monoid in ("add", "multiply") and dtype.kind in "fc" else 0
+    node = Node(FOLD, monoid, dtype, shape, (source,), (monoid, axes, keep), fault if keep == "last" else 0, site)
+    node.alias = "reduce"
+    return node
 
 
 def gather_node(
@@ -339,4 +343,3 @@ def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
                 old = base.node
                 if update.buffer is not old.buffer and update.buffer is not None:
                     base.node = leaf(update.buffer, old.dtype, old.shape)
-                base.node.facts = None

@@ -87,7 +87,7 @@ def _fold(x: ndarray, monoid: str, axes: tuple[int, ...], loop: DType, keepdims:
     site = _record.here()
     if loop.char == "e" and monoid == "add":  # NumPy adds halves in single precision, rounding once
         single = _record.fold(x, monoid, axes, numpy.dtype("f4"), numpy.dtype("f4"), keepdims, site)
-        return astype(single, loop)
+        return astype(single, loop, "reduce")
     result = _BOOL if monoid.startswith("logical") else loop
     return _record.fold(x, monoid, axes, loop, result, keepdims, site)
 
@@ -101,14 +101,15 @@ def _masked(monoid: str, x: ndarray, where: Any) -> Any:
     return _record.elementwise("select", [mask, x, neutral], [_BOOL, x._dtype, x._dtype], x._dtype, x._shape)
 
 
-def astype(x: ndarray, dtype: DType) -> ndarray:
-    """A pending copy of `x` as `dtype`."""
+def astype(x: ndarray, dtype: DType, alias: str = "") -> ndarray:
+    """A pending copy of `x` as `dtype`; `alias` names the operation in messages."""
     order = copy_order(x._strides)
     site = _record.here()
     source = _record.read(x, x._shape, order)
     node = cast(source, dtype, _record._errstate.armed(), site)
     if node is source or node.kind != MAP:  # somebody else's node gets no second base
         node = _record.copied(node, tuple(x._shape[a] for a in order))
+    node.alias = alias
     return _record.deliver(node, x._shape, order, [x])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -271,3 +272,28 @@ def test_fallback_is_counted_and_refused() -> None:
     assert np.stats()["fallbacks"] >= before
     with np.config(fallback="raise"), np.expect(fallbacks=0):
         check(a * 2 + 1, numpy.array(floats(5000)) * 2 + 1)
+
+
+FOLD_FAULTS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda np: np.array([1e308] * 3000).sum(),
+    "rows": lambda np: np.array([1e308] * 3000).reshape(1000, 3).sum(axis=1),
+    "columns": lambda np: np.array([1e308] * 3000).reshape(1000, 3).sum(axis=0),
+    "product": lambda np: np.array([1e200] * 3000).prod(),
+    "infinities": lambda np: np.array([np.inf, -np.inf] * 1500).sum(),
+    "infinite and quiet": lambda np: np.array([np.inf] * 3000).sum(),
+    "mean": lambda np: np.array([1e308] * 3000).mean(),
+    "halves": lambda np: np.array([60000] * 3000, "f2").sum(),
+    "square first": lambda np: (np.array([1e300] * 3000) ** 2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", FOLD_FAULTS)
+def test_reductions_warn_as_numpy(name: str) -> None:
+    def heard(module: Any) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            numpy.asarray(FOLD_FAULTS[name](module)).ravel()[0].item()
+        return [str(w.message) for w in caught]
+
+    with np.config(eager_size=0, faults="auto"):
+        assert heard(np) == heard(numpy)
