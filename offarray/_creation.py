@@ -25,6 +25,7 @@ from .runtime.config import settings
 DType = numpy.dtype[Any]
 _BOOL = numpy.dtype(bool)
 _I8 = numpy.dtype("i8")
+_UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
 _CLIP: Any = numpy._core.umath.clip  # type: ignore[attr-defined]
 
 
@@ -69,7 +70,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **kwa
     if kind is None or not native(kind):
         return NotImplemented
     single = numpy.empty((), kind)
-    single[()] = fill_value
+    numpy.copyto(single, fill_value, casting="unsafe")
     node = _record.copied(constant(single[()], kind), extents)
     return _lazy.pending(node, extents, tuple(range(len(extents))))
 
@@ -188,8 +189,13 @@ def _astype_function(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = N
     return astype(x, dtype, copy=copy, device=device)
 
 
-def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    x: Any, a_min: Any = _UNSET, a_max: Any = _UNSET, out: Any = None, *, min: Any = _UNSET, max: Any = _UNSET
+) -> Any:
     """Limit the values; see `numpy.clip`."""
+    if (a_min is _UNSET) is not (a_max is _UNSET) or (a_min is not _UNSET and not (min is _UNSET and max is _UNSET)):
+        return NotImplemented
+    a_min, a_max, min, max = (None if v is _UNSET else v for v in (a_min, a_max, min, max))
     low = a_min if a_min is not None else min
     high = a_max if a_max is not None else max
     if type(x) is not ndarray or small((x, low, high, out)):
@@ -204,7 +210,7 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     if out is None and not isinstance(low, ndarray | RealArray) and not isinstance(high, ndarray | RealArray):
         answer = _limited(x, low, high)
         if answer is not None:
-            return answer
+            return answer if answer._shape else _lazy.scalar_of(answer)
     return _lazy.call(_CLIP, (x, low, high), options)
 
 
@@ -348,7 +354,8 @@ def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
 NATIVE.update(
     {
         "full": full, "ones": ones, "full_like": _like(None), "ones_like": _like(1), "arange": arange, "where": where,
-        "astype": _astype_function, "ndarray.astype": astype, "clip": clip, "round": round_, "around": round_,
+        "astype": _astype_function, "ndarray.astype": astype, "clip": clip,
+        "ndarray.clip": lambda x, min=None, max=None, out=None: clip(x, min, max, out), "round": round_, "around": round_,
         "ndarray.round": round_, "cumsum": _scan("add"), "ndarray.cumsum": _scan("add"), "cumprod": _scan("multiply"),
         "ndarray.cumprod": _scan("multiply"), "copyto": copyto, "take": take, "ndarray.take": take,
     }

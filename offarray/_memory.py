@@ -86,7 +86,8 @@ def _dtype(x: Any) -> numpy.dtype[Any]:
 
 
 def _strides(x: Any) -> tuple[int, ...]:
-    x._strides = strides = x._np.strides
+    a = x._np
+    x._strides = strides = () if a is None else a.strides  # None: an array without axes that has been written
     return strides  # type: ignore[no-any-return]
 
 

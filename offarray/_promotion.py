@@ -67,6 +67,8 @@ def _resolve(real: numpy.ufunc, kinds: tuple[Any, ...], dtype: DType | None) -> 
     inputs, outputs = resolved[: real.nin], resolved[real.nin :]
     ops = PARTS.get(real.__name__, (real.__name__,))
     codes = tuple(map(code, inputs))
+    if len(ops) != len(outputs):
+        return None
     if not all(supports(op, codes, code(out)) for op, out in zip(ops, outputs, strict=True)):
         return None
     return Loop(inputs, ops, outputs)
