@@ -235,8 +235,8 @@ def into(loop: Loop, operands: list[Any], shape: Shape, out: ndarray, mask: ndar
 
 
 def _folded(x: ndarray) -> bool:
-    """Whether several indices of `x` name one element: NumPy's order of writes then counts."""
-    reach = 0
+    """Whether several indices of `x` name one byte: NumPy's order of writes then counts."""
+    reach = x._dtype.itemsize - 1
     pairs = sorted((abs(s), e) for s, e in zip(x._strides, x._shape, strict=True) if e > 1)
     for stride, extent in pairs:
         if stride <= reach:

@@ -120,7 +120,7 @@ def deliver(result: ndarray, out: Any = None) -> Any:
     if out is not None:
         if type(out) is not ndarray or out._shape != result._shape:
             return NotImplemented
-        if not native(out._dtype) or not numpy.can_cast(result._dtype, out._dtype, "same_kind"):
+        if not native(out._dtype) or _lazy._folded(out) or not numpy.can_cast(result._dtype, out._dtype, "same_kind"):
             return NotImplemented
         _record.assign(out, result)
         return out
