@@ -185,8 +185,8 @@ def check(name: str) -> str:
         if a.tobytes() != b.tobytes():
             problem = "two runs differ"
         if a.dtype.kind in "fc":
-            scale = float(numpy.abs(c).max(initial=1))
             a, c = (numpy.nan_to_num(v, nan=-3.0) for v in (a, c))
+            scale = float(numpy.abs(c).max(initial=1))
             worst = float(numpy.abs(a - c).max(initial=0)) / scale / numpy.finfo(a.dtype).eps
             limit = 2000 if "scan" in name else 600
             if not worst <= limit:

@@ -100,8 +100,8 @@ class Builder:
     def _recipe(self, row: list[int]) -> Recipe:
         places_of = self.layout
         extents = tuple(row[places_of.extents : places_of.extents + self.kernel.rank])
-        aligned, natural = alignment(self.kernel, extents, row, places_of.load_strides, places_of.store_strides)
-        passes = Choice(self.kernel, extents, aligned, natural).passes()
+        lies = alignment(self.kernel, extents, row, places_of.load_strides, places_of.store_strides)
+        passes = Choice(self.kernel, extents, *lies).passes()
         size, states, places = 0, 0, dict[int, int]()
         for step in passes:
             variant = step.variant

@@ -16,17 +16,18 @@ class DeviceMemory(Memory):
 
     Parameters
     ----------
-    aligned : int
-        Operands (bit mask) all of whose elements along the vector axis lie as 16-byte accesses want it.
+    aligned, half : int
+        Operands (bit masks) whose elements along the vector axis lie as accesses of 16 bytes, or of 8, want it.
     natural : bool
         Whether every element lies at a multiple of its size.
     """
 
     def __init__(
-        self, code: Code, kernel: Kernel, layout: Layout, domains: list[int], vector: int, aligned: int, natural: bool
+        self, code: Code, kernel: Kernel, layout: Layout, domains: list[int], vector: int, aligned: int, half: int,
+        natural: bool,
     ) -> None:  # fmt: skip
         super().__init__(code, kernel, layout, domains, vector, "%row")
-        self.aligned, self.natural = aligned, natural
+        self.aligned, self.half, self.natural = aligned, half, natural
         self.guard: str | None = None  # i1 register: whether this thread writes
         self.doubles: set[int] = set()
         for word, dtype in zip(layout.scalars, kernel.scalars, strict=True):
@@ -57,6 +58,8 @@ class DeviceMemory(Memory):
             return 1
         if self.aligned >> operand & 1:
             return min(size * lanes, WIDEST)
+        if self.half >> operand & 1:
+            return min(size * lanes, WIDEST // 2)
         return SIZES[PARTS[dtype]] if dtype in PARTS else size
 
     def _get(self, dtype: str, where: str, lanes: int, align: int) -> Reg:

@@ -42,9 +42,11 @@ class Variant(NamedTuple):
     group: int  # threads that share a unit: 1, a warp or the block
     block: int  # threads of a block
     keep: int  # steps of the loops whose values stay in registers from loop to loop; 0: they are read again
+    rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
     deep: bool  # whether inner loops are divided rather than those around them
     small: bool  # whether units and steps can be counted in 32 bits
     aligned: int  # operands (mask) that allow 16-byte accesses
+    half: int  # operands (mask) that allow 8-byte accesses
     natural: bool  # whether every element lies at a multiple of its size
 
 
@@ -73,7 +75,7 @@ class DeviceEmitter(Emitter):
         super().__init__(kernel, plan, target, exact, writes and variant.role != "sums")
         self.variant = variant
         self.memory = DeviceMemory(
-            self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.natural
+            self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
         )
         self.group: Group | None = None
         self.device = DeviceLoops(self)
@@ -130,6 +132,13 @@ class DeviceEmitter(Emitter):
             digits = [code.op(f"zext i32 {d} to i64") for d in digits]
         return digits[::-1]
 
+    def digits(self, number: str, sizes: list[str]) -> list[str]:
+        """The unit's place along each axis."""
+        if not self.variant.rows:
+            return self.split(number, sizes)
+        row = self.code.op(f"zext i32 {special(self.code, 'ctaid.y')} to i64")
+        return [*self.split(row, sizes[:-1]), number]
+
     def unit_order(self) -> tuple[int, ...]:
         """The unit's axes, the vector axis last."""
         axes, vector = self.variant.axes, self.variant.vector
@@ -142,12 +151,12 @@ class DeviceEmitter(Emitter):
         wide = variant.lanes > 1 and variant.vector in order
         sizes = [self.extent(a) for a in order]
         if not wide:
-            self._at(dict(zip(order, self.split(number, sizes), strict=True)) if order else {}, 1)
+            self._at(dict(zip(order, self.digits(number, sizes), strict=True)) if order else {}, 1)
             return
         whole_steps = code.op(f"udiv i64 {sizes[-1]}, {variant.lanes}")
         rest = "0" if variant.even else code.op(f"urem i64 {sizes[-1]}, {variant.lanes}")
         sizes[-1] = whole_steps if variant.even else code.op(f"add i64 {whole_steps}, {rest}")
-        digits = self.split(number, sizes)
+        digits = self.digits(number, sizes)
         index = dict(zip(order[:-1], digits[:-1], strict=True))
         first = code.op(f"mul i64 {digits[-1]}, {variant.lanes}")
         if variant.even:

@@ -125,12 +125,12 @@ def _half_spacing(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
 
 
 def hypot(code: Code, dtype: str, x: str, y: str) -> str:
-    """libdevice's, of halves where it would overflow too early."""
+    """libdevice's, scaled down where it would overflow too early."""
     t = code.type(dtype)
-    limit = 2.0**1022 if dtype == "f8" else 2.0**126
+    limit, down = (2.0**1000, 2.0**-600) if dtype == "f8" else (2.0**120, 2.0**-60)
     some = [compare(code, "ogt", dtype, magnitude(code, dtype, v), limit) for v in (x, y)]
     far = code.op(f"or {code.type('b1')} {some[0]}, {some[1]}")
-    scale, back = choose(code, far, dtype, 0.5, 1.0), choose(code, far, dtype, 2.0, 1.0)
+    scale, back = choose(code, far, dtype, down, 1.0), choose(code, far, dtype, 1 / down, 1.0)
     scaled = [code.op(f"fmul {t} {v}, {scale}") for v in (x, y)]
     return code.op(f"fmul {t} {library(code, 'hypot', dtype, *scaled)}, {back}")
 
@@ -337,7 +337,9 @@ def _circular_rule(sine: bool) -> Emit:
         if not sine:
             return inner(code, part, minus, x)
         re, im = inner(code, part, minus, x)  # sinh(-y + ix)
-        return im, code.op(f"fneg {code.type(part)} {re}")
+        endless = compare(code, "oeq", part, magnitude(code, part, y), math.inf)
+        lost = both(code, endless, numerics_float.not_finite(code, part, x))
+        return im, choose(code, lost, part, math.inf, code.op(f"fneg {code.type(part)} {re}"))
 
     return rule
 

@@ -38,20 +38,22 @@ class Pass(NamedTuple):
     chunks: int
     length: int  # steps of a chunk
     points: int  # points of the unit's axes
+    rows: int  # of a grid that counts them
 
     @property
     def grid(self) -> tuple[int, int]:
         """Blocks along x and y."""
         each = self.variant.block // self.variant.group
-        return -(-self.units // each), self.chunks if self.variant.role in CUT else 1
+        blocks = -(-self.units // each)
+        return blocks, self.chunks if self.variant.role in CUT else self.rows
 
 
 class Choice:
     """The passes of one kernel for one call."""
 
-    def __init__(self, kernel: Kernel, extents: tuple[int, ...], aligned: int, natural: bool) -> None:
+    def __init__(self, kernel: Kernel, extents: tuple[int, ...], aligned: int, half: int, natural: bool) -> None:
         self.kernel, self.extents = kernel, extents
-        self.aligned, self.natural = aligned, natural
+        self.aligned, self.half, self.natural = aligned, half, natural
         self.vector = vector_axis(kernel)
         self.scheduler = Scheduler(kernel, self.vector, False)
         self.known: dict[int, tuple[int, ...]] = {}
@@ -70,12 +72,14 @@ class Choice:
         places = [(v.arg.operand, v.arg.strides[vector]) for v in kernel.values if isinstance(v.arg, Load)]
         stores = [(s.operand, s.strides[vector]) for s in kernel.stores if s.operand >= 0]
         side_by_side = [o for o, c in (*places, *stores) if c == UNIT]
-        if not side_by_side or any(not self.aligned >> o & 1 for o, c in stores if c == UNIT):
+        width = 0
+        for size, fit in ((8, self.half), (16, self.aligned)):
+            most = 2 * sum(fit >> o & 1 for o in side_by_side) >= len(side_by_side)
+            if most and all(fit >> o & 1 for o, c in stores if c == UNIT):
+                width = size
+        if not side_by_side or not width:
             return 1
-        fit = sum(self.aligned >> o & 1 for o in side_by_side)
-        if 2 * fit < len(side_by_side):
-            return 1
-        lanes = min(16 // max(SIZES[kernel.operands[o].dtype] for o in side_by_side), 8)
+        lanes = min(max(width // max(SIZES[kernel.operands[o].dtype] for o in side_by_side), 1), 8)
         costly = sum(v.op not in CHEAP for v in kernel.values if v.op != "fold")
         if len(kernel.values) > BIG or costly > 6:
             return 1
@@ -92,8 +96,16 @@ class Choice:
             lanes, even = 1, True
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block, 0,
-            False, self.small, self.aligned, self.natural,
+            self._by_rows(role, axes, lanes, group), False, self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
+
+    def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
+        """Whether blocks take parts of rows, which spares every thread the division by a row's length."""
+        if role != "whole" or group > 1 or not axes >> max(self.vector, 0) & 1:
+            return False
+        row, points = self.extents[self.vector], self.size(axes)
+        steps = row // lanes
+        return 1 < points // row < MOST and steps >= 0.7 * THREADS * -(-steps // THREADS)
 
     def one(self, variant: Variant, chunks: int = 1, length: int = 0) -> Pass:
         """The launch of a variant."""
@@ -103,7 +115,10 @@ class Choice:
             row = self.extents[self.vector]
             steps = row // variant.lanes + (0 if variant.even else row % variant.lanes)
             units = points // row * steps
-        return Pass(variant, units, chunks, length, points)
+        if variant.rows:
+            units //= points // self.extents[self.vector]
+        rows = points // self.extents[self.vector] if variant.rows else 1
+        return Pass(variant, units, chunks, length, points, rows)
 
     # ------------------------------------------------------------------ the passes
     def passes(self) -> list[Pass]:
@@ -261,8 +276,8 @@ class Choice:
 def alignment(
     kernel: Kernel, extents: tuple[int, ...], row: list[int], loads: tuple[tuple[int, ...], ...],
     stores: tuple[tuple[int, ...], ...],
-) -> tuple[int, bool]:  # fmt: skip
-    """Operands (mask) that allow 16-byte accesses along the vector axis; whether all lie at multiples of their size.
+) -> tuple[int, int, bool]:  # fmt: skip
+    """Operands (masks) that allow accesses of 16 and of 8 bytes; whether all lie at multiples of their size.
 
     Parameters
     ----------
@@ -272,7 +287,8 @@ def alignment(
         Words of the strides (`abi.Layout`).
     """
     vector = vector_axis(kernel)
-    aligned, natural = (1 << len(kernel.operands)) - 1, True
+    aligned = half = (1 << len(kernel.operands)) - 1
+    natural = True
     places = [
         (v.arg.operand, v.arg.strides, words) for v, words in zip(kernel.values, loads, strict=False)
         if isinstance(v.arg, Load)
@@ -289,7 +305,9 @@ def alignment(
             crossed = False  # one element at a time anyway
         if row[operand] % 16 or any(step % 16 for step in steps) or (crossed and size != 16):
             aligned &= ~(1 << operand)
-    return aligned, natural
+        if row[operand] % 8 or any(step % 8 for step in steps) or (crossed and size < 8):
+            half &= ~(1 << operand)
+    return aligned, half, natural
 
 
 def state_words(kernel: Kernel, variant: Variant) -> int:

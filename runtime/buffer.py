@@ -67,7 +67,8 @@ class Buffer:
     Attributes
     ----------
     array : numpy.ndarray
-        The owner: 1-d uint8 (and perhaps longer than `nbytes`) for memory of our own, any array when adopted.
+        The owner: 1-d uint8 (and perhaps longer than `nbytes`) for memory of our own, any array when adopted; None,
+        with the address 0, for a buffer that only a device holds so far.
     address, nbytes : int
         Where the memory starts, at its lowest address, and its extent.
     foreign : bool
@@ -91,7 +92,8 @@ class Buffer:
     def __del__(self) -> None:
         if self._pooled:
             self._raw = None
-            pool.give(self)
+            if self.array is not None:
+                pool.give(self)
         elif not self.foreign:
             pool.account(-self.nbytes)
 
@@ -126,8 +128,9 @@ class Buffer:
 
     def poison(self, byte: int) -> None:
         """Overwrite memory of our own, so that whoever reads it later is found out."""
-        self.device = None
-        if self._pooled:
+        if self.array is not None:
+            self.device = None
+        if self._pooled and self.array is not None:
             self.array.fill(byte)
 
     def view(
@@ -188,7 +191,7 @@ class Buffer:
         return array
 
 
-fresh: Callable[[Buffer], None] | None = None  # once a device is in use: notes that a buffer holds nothing yet
+fresh: Callable[[int], Buffer | None] | None = None  # once a device is in use: makes buffers without host memory
 
 
 def allocate(nbytes: int, zero: bool = False) -> Buffer:
@@ -199,11 +202,12 @@ def allocate(nbytes: int, zero: bool = False) -> Buffer:
     MemoryLimitError
         When the setting `memory_limit` would be passed.
     """
-    block, address = pool.take(nbytes, zero)
-    made = Buffer(block, address, nbytes, False, True)
     if fresh is not None and not zero:
-        fresh(made)
-    return made
+        made = fresh(nbytes)
+        if made is not None:
+            return made
+    block, address = pool.take(nbytes, zero)
+    return Buffer(block, address, nbytes, False, True)
 
 
 def adopt(array: Array, foreign: bool) -> Buffer:

@@ -180,37 +180,70 @@ def _bits(word: int | float) -> int:
     return int(_word(_float_to_word(word))[0]) if isinstance(word, float) else int(word) & _MASK
 
 
-def launch(step: Launch, slots: Slots) -> bytes:
-    """Run one kernel, and give its fault bytes."""
-    compiled, extents = step.compiled, step.extents
+class Prepared:
+    """A launch with all that its extents decide worked out: what is left are addresses and scalars."""
+
+    __slots__ = ("step", "row", "fault", "units", "scratch", "words")
+
+    def __init__(self, step: Launch) -> None:
+        self.step = step
+        self.fault = len(step.pointers) + len(step.words)
+        self.words = (step.faults + 7) // 8  # of fault bytes: they stand right behind the row
+        self.row = pack((*[0] * len(step.pointers), *step.words, 0, 0, *[0] * self.words))
+        self.units = step.compiled.units(step.extents)
+        self.scratch = step.compiled.scratch(step.extents)
+
+
+def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, int]] = ()) -> bytes:
+    """Run one kernel, and give its fault bytes.
+
+    Parameters
+    ----------
+    step, slots
+        What to run, and the buffers that its pointers name.
+    scalars
+        (number, bits) of the words behind the pointers that differ from those of `step`.
+    """
+    if type(step) is Launch:
+        step = Prepared(step)
+    assert type(step) is Prepared
+    plain, row, fault = step.step, step.row[:], step.fault
+    pointers = plain.pointers
+    for number, bits in scalars:
+        row[len(pointers) + number] = bits
     if settings.check:
-        verify(step, slots)
+        verify(plain, slots)
+    compiled = plain.compiled
     if buffers.fresh is not None:  # a device is in use
         if compiled.target.kind == "cuda":
-            return _on_device(step, slots)
-        for (slot, _), access in zip(step.pointers, step.access, strict=True):
+            return _on_device(plain, slots, row[len(pointers) : fault])
+        for (slot, _), access in zip(pointers, plain.access, strict=True):
             buffer = _buffer(slots, slot)
             if buffer.device is not None:
                 buffer.device.look(buffer, "w" in access)
-    words: list[int | float] = [_buffer(slots, slot).address + offset for slot, offset in step.pointers]
-    words += step.words
-    need = compiled.scratch(extents)
-    scratch = allocate(need) if need else None
-    fault = len(words)
-    words += (0, scratch.address if scratch else 0)
-    if step.faults:
-        words += (0,) * ((step.faults + 7) // 8)  # the fault bytes stand right behind the row
-    row = pack(words)
+    number = 0
+    for slot, offset in pointers:
+        row[number] = (slots[slot] or _buffer(slots, slot)).address + offset
+        number += 1
     address = row.buffer_info()[0]
     row[fault] = address + 8 * (fault + 2)
-    units = compiled.units(extents)
-    key = compiled.key
+    scratch = None
+    if step.scratch:
+        scratch = allocate(step.scratch)
+        row[fault + 1] = scratch.address
+    _run(compiled, row, address, step, plain.nbytes)
+    return row[fault + 2 :].tobytes()[: plain.faults] if plain.faults else b""
+
+
+def _run(compiled: Compiled, row: array[int], address: int, step: Prepared, nbytes: int) -> None:
+    """Call the kernel on its row, by as many threads as it is worth, and note how fast it was."""
+    key, units = compiled.key, step.units
     shares = 1
-    if units > 1 and _pace.get(key, _GUESS) * step.nbytes >= 2 * SHARE:
-        shares = _shares(compiled, units, step.nbytes)
+    if units > 1 and _pace.get(key, _GUESS) * nbytes >= 2 * SHARE:
+        shares = _shares(compiled, units, nbytes)
     start = _clock()
     if shares > 1:
-        _shared(compiled, row, fault, threads.parts(units, shares))
+        _shared(compiled, row, step.fault, threads.parts(units, shares))
     elif units:
         compiled.body(address, 0, units)
     if compiled.finish is not None:
@@ -218,21 +251,20 @@ def launch(step: Launch, slots: Slots) -> bytes:
     seconds = _clock() - start
     counters = trace.counters
     counters["kernels"] += 1
-    counters["kernel_bytes"] += step.nbytes
-    if step.nbytes:
-        _learn(key, seconds * shares / step.nbytes, shares)
+    counters["kernel_bytes"] += nbytes
+    if nbytes:
+        _learn(key, seconds * shares / nbytes, shares)
     if settings.debug >= 2 or trace.events is not None:
-        _tell(step, seconds, shares)
-    return row[fault + 2 :].tobytes()[: step.faults] if step.faults else b""
+        _tell(step.step, seconds, shares)
 
 
-def _on_device(step: Launch, slots: Slots) -> bytes:
+def _on_device(step: Launch, slots: Slots, words: array[int]) -> bytes:
     """Run one kernel on a device, and give its fault bytes; without such it may still be running."""
     from . import residency  # needs a driver
 
     pointers = [(_buffer(slots, slot), offset) for slot, offset in step.pointers]
     start = _clock()
-    found = residency.launch(step.compiled, pointers, pack(step.words), step.access, step.faults)
+    found = residency.launch(step.compiled, pointers, words, step.access, step.faults)
     trace.counters["kernels"] += 1
     trace.counters["kernel_bytes"] += step.nbytes
     if settings.debug >= 2 or trace.events is not None:
@@ -304,6 +336,8 @@ def verify(step: Launch, slots: Slots) -> None:
     ranges: list[_Range] = []
     for n, (slot, offset) in enumerate(step.pointers):
         buffer = _buffer(slots, slot)
+        if buffer.array is None:
+            buffer.device.look(buffer, False)  # so that it has an address
         low, high = step.spans[n] if step.spans else (0, buffer.nbytes - offset)
         if high <= low:
             continue

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Sequence
 
 from . import buffer as buffers
-from . import cuda, trace
+from . import cuda, pool, trace
 from .buffer import Buffer
 from .config import REGISTRY, settings
 from .target import Compiled
@@ -49,6 +49,8 @@ class Copy:
 
     def look(self, buffer: Buffer, write: bool = True) -> None:
         """The host is about to read the buffer, and perhaps to write it."""
+        if buffer.array is None:
+            buffer.array, buffer.address = pool.take(buffer.nbytes, False)
         if not self.host:
             if self.valid:
                 self.device.download(buffer.address, self.pointer, buffer.nbytes)
@@ -66,10 +68,13 @@ class Copy:
         return True
 
 
-def fresh(buffer: Buffer) -> None:
-    """Note that nobody has written the buffer yet."""
-    if settings.device.startswith("cuda"):
-        buffer.device = Copy(cuda.device(), False)
+def fresh(nbytes: int) -> Buffer | None:
+    """A buffer that nobody has written yet; None where the host computes."""
+    if not settings.device.startswith("cuda"):
+        return None
+    made = Buffer(None, 0, nbytes, False, True)  # type: ignore[arg-type]
+    made.device = Copy(cuda.device(), False)
+    return made
 
 
 def use(buffer: Buffer, access: str, whole: bool = False) -> int:

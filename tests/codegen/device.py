@@ -69,7 +69,8 @@ def operation(name: str, op: str, srcs: Sequence[str], out: str, lanes: int, arc
 def passes(builder: Builder, aligned: bool = True, natural: bool = True) -> list[Pass]:
     """The launches of a kernel."""
     kernel = builder.kernel()
-    return Choice(kernel, builder.extents, (1 << 64) - 1 if aligned else 0, natural).passes()
+    mask = (1 << 64) - 1 if aligned else 0
+    return Choice(kernel, builder.extents, mask, mask, natural).passes()
 
 
 def modules(builder: Builder, arch: str, aligned: bool = True, natural: bool = True) -> list[str]:
@@ -80,9 +81,10 @@ def modules(builder: Builder, arch: str, aligned: bool = True, natural: bool = T
         again = can_rerun(kernel)
         exact = (with_checks(kernel), True, not again)
         ways = [*ways, exact] if again else [exact]
-    found = []
+    found: list[str] = []
+    mask = (1 << 64) - 1 if aligned else 0
     for used, is_exact, writes in ways:
-        for step in Choice(used, builder.extents, (1 << 64) - 1 if aligned else 0, natural).passes():
+        for step in Choice(used, builder.extents, mask, mask, natural).passes():
             name = f"k{len(found)}"
             found.append(emit_device(used, step.variant, device_target(arch), name, is_exact, writes))
     return found

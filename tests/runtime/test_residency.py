@@ -1,0 +1,114 @@
+"""Residency: transfers follow from what is read and written where, and what a program sees does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy
+import pytest
+
+import offarray as np
+from offarray.runtime import trace
+from offarray.runtime.config import config
+
+from . import fakedevice
+
+N = 5000
+SIZE = 8 * N
+
+
+@pytest.fixture
+def fake() -> Iterator[fakedevice.FakeDevice]:
+    with fakedevice.installed() as device, config(eager_size=0, faults="deferred"):
+        trace.reset()
+        yield device
+
+
+def moved() -> tuple[int, int]:
+    """Bytes moved to the device and back since the last question."""
+    found = trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]
+    trace.reset()
+    return found
+
+
+def test_values_stay_where_they_are(fake: fakedevice.FakeDevice) -> None:
+    a = np.arange(float(N))
+    b = np.evaluate(a * 2 + 1)
+    moved()
+    for _ in range(3):
+        b = np.evaluate(b * 0.5)
+    assert moved() == (0, 0)
+    assert float(b[3]) == 7 / 8
+    assert moved() == (0, SIZE)
+
+
+def test_foreign_memory_is_read_each_time(fake: fakedevice.FakeDevice) -> None:
+    theirs = numpy.arange(float(N))
+    x = np.asarray(theirs)
+    first = np.evaluate(x + 1)
+    theirs[:] = 5
+    second = np.evaluate(x + 1)
+    assert moved() == (2 * SIZE, 0)
+    assert float(first[1]) == 2 and float(second[1]) == 6
+
+
+def test_writes_by_the_host_reach_the_device(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) * 1)
+    x[7] = 100
+    y = np.evaluate(x + 1)
+    assert float(y[7]) == 101
+    view = numpy.asarray(x)
+    view[8] = 200  # the array is shared now: read anew by each kernel
+    assert float(np.evaluate(x + 1)[8]) == 201
+
+
+def test_arrays_seen_before_a_kernel_may_be_written_after_it(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    assert float(np.evaluate(x + 1)[3]) == 4
+    x.sort()
+    x[3] = -1
+    assert float(np.evaluate(x + 1)[3]) == 0
+
+
+def test_exported_memory_shows_what_a_kernel_writes(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.zeros(N) + 1)
+    seen = numpy.asarray(x)
+    x += 1
+    assert (seen == 2).all()
+    x[::2] = x[1::2] * 3
+    assert seen[0] == 6 and seen[1] == 2
+
+
+def test_views_need_no_transfer(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) + 0)
+    moved()
+    for _ in range(3):
+        y = np.evaluate(x[:-2] + x[1:-1] + x[2:])
+    assert moved() == (0, 0)
+    assert float(y[4]) == 15
+
+
+def test_partial_writes_keep_the_rest(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) + 0)
+    x[10:-10] *= 2
+    x[1:-1] = 0.5 * (x[:-2] + x[2:])
+    want = numpy.arange(float(N))
+    want[10:-10] *= 2
+    want[1:-1] = 0.5 * (want[:-2] + want[2:])
+    assert (numpy.asarray(x) == want).all()
+
+
+def test_memory_is_given_back(fake: fakedevice.FakeDevice) -> None:
+    before = len(fake.blocks)
+    x = np.evaluate(np.arange(float(N)) + 0)
+    y = np.evaluate(x * 2)
+    assert len(fake.blocks) > before
+    del x, y
+    assert len(fake.blocks) <= before + 1
+    assert fake.allocated
+
+
+def test_without_a_device_buffers_know_nothing_of_it() -> None:
+    with config(device="cpu", eager_size=0):
+        x = np.evaluate(np.arange(float(N)) + 0)
+        assert x._base.node.buffer.device is None
