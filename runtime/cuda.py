@@ -97,6 +97,7 @@ class Device:
             raise DeviceError(f"there is no device cuda:{number}: {available()} found")
         self.lock = threading.RLock()
         self.number = number
+        self._entered = threading.local()  # which threads have the context
         self.handle = call("cuDeviceGet", number)
         self.context = call("cuDevicePrimaryCtxRetain", self.handle)
         self.enter()
@@ -114,16 +115,14 @@ class Device:
         call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))
         self._flag: Flag | None = None
         self._stage: tuple[int, int] | None = None
-        self._stream = int(self.stream)
-        self._thread = threading.get_ident()
 
     def enter(self) -> None:
         """Make the context current in this thread."""
         call("cuCtxSetCurrent", self.context)
-        self._thread = threading.get_ident()
+        self._entered.yes = True
 
     def _here(self) -> None:
-        if self._thread != threading.get_ident():
+        if not hasattr(self._entered, "yes"):
             self.enter()
 
     # ------------------------------------------------------------------ memory
