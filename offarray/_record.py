@@ -294,6 +294,8 @@ def write(
         value = Node(MAP, "select", x._dtype, shape, (read(mask, x._shape, order), value, kept), None, 0, site)
         del kept
     if not _replaces(x, view):
+        if _entangled(x, operands if mask is None else (*operands, mask)):
+            _evaluate.evaluate((value,))
         _update(x, value, view, site)
         return
     if value.shape != shape:
@@ -301,6 +303,21 @@ def write(
     x._base.node = value
     x._np = x._at = None
     commit(value, operands, faulty)
+
+
+def _entangled(x: ndarray, operands: Sequence[Operand]) -> bool:
+    """Whether an operand may look at the memory of `x` by way of another base: both are shared with the outside."""
+    buffer = x._base.node.buffer
+    if buffer is None or not buffer.shared:
+        return False
+    for operand in operands:
+        if isinstance(operand, Node) or type(operand) is not ndarray or operand._base is x._base:
+            continue
+        other = operand._base.node.buffer
+        if other is not None and other.shared:
+            if other.address < buffer.address + buffer.nbytes and buffer.address < other.address + other.nbytes:
+                return True
+    return False
 
 
 def copied(value: Node, shape: Shape) -> Node:
