@@ -179,6 +179,21 @@ def _cells(closure: Any) -> Any:
     return tuple(types.CellType(bound(cell.cell_contents)) for cell in closure) if closure else None
 
 
+_told: dict[str, dict[str, Any]] = {}
+
+
+def told(real: Any) -> Any:
+    """NumPy's function itself, but its own warnings name the user's line and not this package's."""
+    if not isinstance(real, types.FunctionType) or "warnings" not in real.__code__.co_names:
+        return real
+    name = real.__globals__["__name__"]
+    if name not in _told:
+        _told[name] = {**real.__globals__, "warnings": _WARNINGS}
+    found = types.FunctionType(real.__code__, _told[name], real.__name__, real.__defaults__, real.__closure__)
+    found.__kwdefaults__ = real.__kwdefaults__
+    return found
+
+
 def namespace(real: Any) -> dict[str, Any]:
     """The globals of NumPy's module that defines `real`, bound to offarray's objects."""
     own = real.__globals__

@@ -39,7 +39,8 @@ CASES: dict[str, Any] = {
     "lines": lambda np, m, v: (np.linspace(v[:50], v[:50] + 1, 60), np.linspace(0, 1, 3000), np.geomspace(1, 9, 3000)),
     "norms": lambda np, m, v: (
         np.linalg.norm(v), np.linalg.norm(m, axis=0), np.linalg.norm(m, 1), np.linalg.norm(m, "fro"),
-        np.linalg.norm(m, 2), np.linalg.norm(v, 3), np.linalg.norm(m, np.inf, axis=1), np.linalg.vector_norm(v, ord=1), np.linalg.norm(m),
+        np.linalg.norm(m, 2), np.linalg.norm(v, 3),
+        np.linalg.norm(m, np.inf, axis=1), np.linalg.vector_norm(v, ord=1), np.linalg.norm(m),
     ),
     "shifts": lambda np, m, v: (np.fft.fftshift(m), np.fft.ifftshift(v)),
     "callbacks": lambda np, m, v: (
@@ -49,7 +50,8 @@ CASES: dict[str, Any] = {
     ),
     "library": lambda np, m, v: (
         np.median(v), np.quantile(v, [0.1, 0.5]), np.percentile(m, 30, axis=0), np.histogram(v, 30),
-        np.unique(v.round(1)), np.digitize(v, [0, 1.0]), np.interp(v, [0, 1], [3, 4.0]), np.convolve(v, [1, 2, 1.0]), np.repeat(v, 2),
+        np.unique(v.round(1)), np.digitize(v, [0, 1.0]), np.interp(v, [0, 1], [3, 4.0]), np.convolve(v, [1, 2, 1.0]),
+        np.repeat(v, 2),
         np.insert(v, 3, 5.0), np.delete(v, [1, 2]), np.trace(m), np.diag(m), np.take_along_axis(m, np.argsort(m, 1), 1),
         np.fft.fft(v), np.linalg.svd(m)[1], np.linalg.solve(m[:10, :10] + 9 * np.eye(10), v[:10]),
     ),
@@ -91,8 +93,9 @@ def test_compositions_fall_back_nowhere(name: str) -> None:
         body(np, m, v)
 
 
-def test_warnings_of_compositions_name_the_users_line() -> None:
-    x = np.full(3000, np.nan).reshape(3, 1000) * 1
+@pytest.mark.parametrize("size", [30, 3000])
+def test_warnings_of_compositions_name_the_users_line(size: int) -> None:
+    x = np.full(size, np.nan).reshape(3, -1) * 1
     with pytest.warns(RuntimeWarning, match="Mean of empty slice") as caught:
         np.nanmean(x, axis=1)
     assert caught[0].filename == __file__
