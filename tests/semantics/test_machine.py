@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from tests import twice
 from tests.semantics.machine import STATES, Machine
 from tests.semantics.operations import OPERATIONS, create
+from tests.semantics.operations_more import collect, freeze
 
 STEPS = int(os.environ.get("OFFARRAY_MACHINE_STEPS", "400"))
 RUN = 120  # steps of one population of pairs
@@ -25,6 +26,7 @@ WRITES_NEED = ("ready", "view of ready", "read", "view of read", "pending", "vie
 REACHABLE = {(name, state) for name in OPERATIONS for state in STATES}
 REACHABLE -= {("export_write", s) for s in STATES if s not in ("shared", "borrowed")}
 REACHABLE -= {("export_end", s) for s in STATES if s not in ("shared", "borrowed")}
+REACHABLE -= {(f.__name__, "moved") for f in (collect, freeze)} | {("freeze", "borrowed")}
 REACHABLE -= {("move", s) for s in STATES if s.startswith("view")}
 
 WAYS: dict[str, dict[str, Any]] = {
