@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
 
-from . import _direct, _dispatch, _lazy, _rebind, _reductions
+from . import _direct, _dispatch, _fallback, _lazy, _rebind, _reductions
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
 from .runtime.config import settings
@@ -152,7 +153,21 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     real = [convert(v, seen) for v in args]
     named = {k: convert(v, seen) for k, v in kwargs.items()}
     target = uf.real if method == "__call__" else getattr(uf.real, method)
-    return result(_dispatch.numpy_call(target, real, named), seen)
+    return result(_hosted(uf.real, partial(_dispatch.numpy_call, target), seen, (real, named)), seen)
+
+
+def _hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
+    """`run(*args)` in NumPy, counted if the operands are no small work."""
+    if sum(_lazy.elements(x) for x in operands if type(x) is ndarray) <= settings.eager_size:
+        return run(*args)
+    if real.signature is not None:
+        made = run(*args)
+        _fallback.library(real.__name__, made)
+        return made
+    _fallback.announce(real.__name__, _dispatch.reason(operands))
+    made = run(*args)
+    _fallback.ran(made)
+    return made
 
 
 _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
@@ -288,7 +303,7 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
         r = _lazy.call(uf.real, (other, self) if reflected else (self, other))
         if r is not NotImplemented:
             return r
-        r = op(other, host(self)) if reflected else op(host(self), other)
+        r = _hosted(uf.real, op, (self,), (other, host(self)) if reflected else (host(self), other))
     elif issubclass(t, RealArray):
         a = plain(self)
         return result(op(other, a) if reflected else op(a, other), Handles([self]))
@@ -304,12 +319,8 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
             return r
         seen = Handles()
         b = convert(other, seen)
-        if reflected:
-            r = uf.real(b, host(self))
-        elif t in _BASIC:
-            r = op(host(self), b)
-        else:
-            r = uf.real(host(self), b)
+        run = op if t in _BASIC and not reflected else uf.real
+        r = _hosted(uf.real, run, (self,), (b, host(self)) if reflected else (host(self), b))
     if type(r) is tuple:
         return tuple(map(_own, r))
     return fresh(r) if type(r) is RealArray else r
@@ -338,7 +349,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
             r = record(real, self, other)
             if r is not NotImplemented:
                 return r
-            r = op(host(self), host(other) if t is ndarray else other)
+            r = _hosted(real, op, (self, other), (host(self), host(other) if t is ndarray else other))
         if type(r) is RealArray:
             x = _new(ndarray)
             x._np = r
@@ -356,7 +367,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
             r = _lazy.binary(real, other, self)
             if r is not NotImplemented:
                 return r
-            r = op(other, host(self))
+            r = _hosted(real, op, (self,), (other, host(self)))
         return fresh(r) if type(r) is RealArray else tuple(map(_own, r)) if type(r) is tuple else r
 
     return forward, reflected
@@ -378,7 +389,7 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
         else:
             b = other
         before_write(self)
-        op(host(self), b)
+        _hosted(real, op, (self,), (host(self), b))
         return self
 
     return method
@@ -392,7 +403,7 @@ def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
             r = _lazy.unary(real, self)
             if r is not NotImplemented:
                 return r
-            r = op(host(self))
+            r = _hosted(real, op, (self,), (host(self),))
         return fresh(r) if type(r) is RealArray else r
 
     return method

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 import pytest
@@ -49,6 +51,32 @@ def test_allow_counts() -> None:
     assert trace.counters["fallbacks"] == before + 1
     assert events[0].fields["name"] == "sum"
     assert "object" in events[0].fields["reason"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + x, lambda x: 1 + x, lambda x: -x, lambda x: np.add(x, 1), lambda x: np.add.accumulate(x),
+        lambda x: x + [1] * 4000, lambda x: x + numpy.ones(4000), lambda x: x.__iadd__(1), lambda x: x == 1,
+    ],
+)  # fmt: skip
+def test_operators_are_counted(use: Callable[[Any], Any]) -> None:
+    x = _objects()
+    before = dict(trace.counters)
+    use(x)
+    assert trace.counters["fallbacks"] == before["fallbacks"] + 1
+    assert trace.counters["host_bytes"] > before["host_bytes"]
+    with config(fallback="raise"), pytest.raises(FallbackError, match="object"):
+        use(x)
+
+
+def test_products_of_matrices_are_library_steps() -> None:
+    x = np.arange(2500.0).reshape(50, 50)
+    before = dict(trace.counters)
+    with config(fallback="raise"):
+        x @ x
+        np.matmul(x, x)
+    assert trace.counters["library_bytes"] == before["library_bytes"] + 2 * x.nbytes
 
 
 def test_library_steps_conversion_and_small_work_are_no_fallbacks(capsys: pytest.CaptureFixture[str]) -> None:
