@@ -12,7 +12,7 @@ import time
 from typing import Any, NamedTuple
 
 from ..runtime import cache as disk
-from ..runtime import cuda, trace
+from ..runtime import cuda, residency, trace
 from ..runtime.errors import CompileError
 from ..runtime.target import Compiled, Target
 from . import gpu_numerics, numerics, nvptx
@@ -118,7 +118,7 @@ class Builder:
         """Launch everything for the argument row."""
         device = cuda.device()
         recipe = self.recipe(row)
-        scratch = device.allocate(recipe.scratch) if recipe.scratch else 0
+        scratch = residency.take(device, recipe.scratch) if recipe.scratch else 0
         head = [*row[:-2], fault, scratch]
         for launch in recipe.launches:
             step = launch.step

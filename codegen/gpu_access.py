@@ -74,12 +74,39 @@ class DeviceMemory(Memory):
     def _put(self, dtype: str, value: Reg, where: str, lanes: int, align: int) -> None:
         code = self.code
         code.lanes = lanes
+        if align < SIZES[PARTS.get(dtype, dtype)] and lanes == 1 and dtype[0] in "fc":
+            self._put_bits(dtype, value, where, align)
+            return
         if isinstance(value, tuple):
             both = code.join(PARTS[dtype], value)
             code.add(f"store {vtype(PARTS[dtype], 2 * lanes)} {both}, ptr {where}, align {align}")
             return
         value = code.to_byte(value) if dtype == "b1" else value
         code.add(f"store {mtype(dtype, lanes)} {value}, ptr {where}, align {align}")
+
+    def _put_bits(self, dtype: str, value: Reg, where: str, align: int) -> None:
+        """Store floats where they are not aligned, as integers.
+
+        The bits take an instruction of their own: ptxas converts a number whose register is stored in pieces.
+        """
+        part, code = PARTS.get(dtype, dtype), self.code
+        size = SIZES[part]
+        pieces: list[tuple[str, int]] = []  # (i32, byte offset)
+        for k, register in enumerate(parts(value)):
+            bits = code.op(f"bitcast {SCALARS[part]} {register} to i{8 * size}")
+            if size == 8:
+                pieces.append((code.op(f"trunc i64 {bits} to i32"), k * size))
+                bits = code.op(f"trunc i64 {code.op(f'lshr i64 {bits}, 32')} to i32")
+            elif size == 2:
+                bits = code.op(f"zext i16 {bits} to i32")
+            pieces.append((bits, k * size + max(size - 4, 0)))
+        for bits, offset in pieces:
+            bits = code.op(f'call i32 asm sideeffect "prmt.b32 $0, $1, 0, 0x3210;", "=r,r"(i32 {bits})')
+            place = code.op(f"getelementptr i8, ptr {where}, i64 {offset}") if offset else where
+            if size == 2:
+                code.add(f"store i16 {code.op(f'trunc i32 {bits} to i16')}, ptr {place}, align {align}")
+            else:
+                code.add(f"store i32 {bits}, ptr {place}, align {align}")
 
     # ------------------------------------------------------------------ loads and stores
     def load(self, frame: Frame, n: int) -> Reg:

@@ -53,6 +53,9 @@ class Settings:
     libmvec: bool = _setting(True, "Use the C library's vector mathematics where it has them.")
     threads: int = _setting(0, "Threads that run one kernel; 0 means one for each core.", high=1024)
     memory_limit: int = _setting(0, "Most bytes that arrays may take together; 0 means no limit.", unit="bytes")
+    device_memory: int = _setting(
+        0, "Most bytes of a device that arrays may take, the others being kept by the host; 0 means all.", unit="bytes"
+    )
     pool_bytes: int = _setting(512 * MIB, "Most bytes of freed memory that are kept for new arrays.", unit="bytes")
     cache: bool = _setting(True, "Keep compiled kernels on disk.")
     cache_dir: str = _setting("", "Folder of the compiled kernels; empty means offarray under the user's cache folder.")

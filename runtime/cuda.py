@@ -110,7 +110,7 @@ class Device:
         self.arch = f"sm_{major}{minor}"
         self.name = call("cuDeviceGetName", 100, self.handle).split(b"\0")[0].decode()
         self.memory = int(call("cuDeviceTotalMem", self.handle))
-        pool = call("cuDeviceGetDefaultMemPool", self.handle)
+        self.pool = pool = call("cuDeviceGetDefaultMemPool", self.handle)
         keep = driver().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))
         self._flag: Flag | None = None
@@ -135,6 +135,11 @@ class Device:
         """Give memory back, when everything launched before has run."""
         self._here()
         call("cuMemFreeAsync", pointer, self.stream)
+
+    def trim(self) -> None:
+        """Give freed memory back to the driver."""
+        self.synchronize()
+        call("cuMemPoolTrimTo", self.pool, 0)
 
     def clear(self, pointer: int, nbytes: int) -> None:
         """Set memory to zero."""

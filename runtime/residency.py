@@ -12,6 +12,7 @@ in: a launch says read, write or overwrite, and `Buffer` says that the host look
 from __future__ import annotations
 
 import ctypes
+import weakref
 from array import array
 from collections.abc import Sequence
 
@@ -19,7 +20,49 @@ from . import buffer as buffers
 from . import cuda, pool, trace
 from .buffer import Buffer
 from .config import REGISTRY, settings
+from .errors import MemoryLimitError
 from .target import Compiled
+
+_users: dict[int, weakref.ref[Buffer]] = {}  # id of a copy -> its buffer; the one used last stands last
+_busy: set[int] = set()  # ids of the buffers of a launch
+held = 0  # bytes of buffers on devices
+
+
+def take(device: cuda.Device, nbytes: int) -> int:
+    """Device memory; where there is not enough, buffers not used for long go back to the host.
+
+    Raises
+    ------
+    MemoryLimitError
+        If what one launch needs is too much.
+    """
+    limit = settings.device_memory
+    while limit and held + nbytes > limit:
+        if not _evict():
+            raise MemoryLimitError(f"{nbytes} bytes asked for, {held} in use, and device_memory is {limit}")
+    try:
+        return device.allocate(nbytes)
+    except MemoryLimitError:
+        device.trim()
+    while True:
+        try:
+            return device.allocate(nbytes)
+        except MemoryLimitError:
+            if not _evict():
+                raise
+            device.trim()
+
+
+def _evict() -> bool:
+    """Move the buffer used longest ago to the host; False if all are in use now."""
+    for ref in list(_users.values()):
+        buffer = ref()
+        if buffer is not None and id(buffer) not in _busy and buffer.device is not None and buffer.device.pointer:
+            buffer.device.look(buffer, write=False)
+            buffer.device.release()
+            trace.log(1, f"device memory is full: {buffer.nbytes} bytes moved to the host")
+            return True
+    return False
 
 
 class Copy:
@@ -31,10 +74,10 @@ class Copy:
         Whether the host's memory, and the device's, holds the value.
     """
 
-    __slots__ = ("device", "pointer", "host", "valid")
+    __slots__ = ("device", "nbytes", "pointer", "host", "valid")
 
-    def __init__(self, device: cuda.Device, host: bool) -> None:
-        self.device = device
+    def __init__(self, device: cuda.Device, nbytes: int, host: bool) -> None:
+        self.device, self.nbytes = device, nbytes
         self.pointer = 0
         self.host = host
         self.valid = False
@@ -42,9 +85,17 @@ class Copy:
     def __del__(self) -> None:
         if self.pointer:
             try:
-                self.device.free(self.pointer)
+                self.release()
             except Exception:  # the driver is gone at the end of a program
                 pass
+
+    def release(self) -> None:
+        """Give the device's memory back."""
+        global held
+        _users.pop(id(self), None)
+        held -= self.nbytes
+        self.device.free(self.pointer)
+        self.pointer, self.valid = 0, False
 
 
     def look(self, buffer: Buffer, write: bool = True) -> None:
@@ -73,7 +124,7 @@ def fresh(nbytes: int) -> Buffer | None:
     if not settings.device.startswith("cuda"):
         return None
     made = Buffer(None, 0, nbytes, False, True)  # type: ignore[arg-type]
-    made.device = Copy(cuda.device(), False)
+    made.device = Copy(cuda.device(), nbytes, False)
     return made
 
 
@@ -85,14 +136,18 @@ def use(buffer: Buffer, access: str, whole: bool = False) -> int:
     whole : bool
         Whether a write covers every byte.
     """
+    global held
     here = buffer.device
     device = cuda.device()
     if here is None or here.device is not device:
         if here is not None:
             here.look(buffer)
-        here = buffer.device = Copy(device, True)
+        here = buffer.device = Copy(device, buffer.nbytes, True)
     if not here.pointer:
-        here.pointer = device.allocate(buffer.nbytes)
+        here.pointer = take(device, buffer.nbytes)
+        held += buffer.nbytes
+    _users.pop(id(here), None)
+    _users[id(here)] = weakref.ref(buffer)
     public = buffer.shared
     if (public or not here.valid) and here.host and not (whole and access == "w"):
         device.upload(here.pointer, buffer.address, buffer.nbytes)
@@ -118,17 +173,24 @@ def launch(
         As in `program.Launch`.
     """
     written = [b for (b, _), a in zip(pointers, access, strict=True) if "w" in a]
-    row = [use(b, a) + offset for (b, offset), a in zip(pointers, access, strict=True)]
-    for b in written:  # a buffer may be read through one pointer and written through another
-        b.device.host = False
     report = bytearray(faults + 8)
-    packed = array("Q", [*row, *words, 0, 0])
-    packed[-2] = ctypes.addressof(ctypes.c_char.from_buffer(report))
-    compiled.body(packed.buffer_info()[0], 0, 1)
+    _busy.update(id(b) for b, _ in pointers)
+    try:
+        row = [use(b, a) + offset for (b, offset), a in zip(pointers, access, strict=True)]
+        _run(compiled, row, words, report)
+    finally:
+        _busy.clear()
     for b in written:
+        b.device.host = False  # it may have been read through another pointer, and written through this one
         if b.shared:  # who looks at it shall see it
             b.device.look(b)
     return bytes(report[:faults])
+
+
+def _run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytearray) -> None:
+    packed = array("Q", [*row, *words, 0, 0])
+    packed[-2] = ctypes.addressof(ctypes.c_char.from_buffer(report))
+    compiled.body(packed.buffer_info()[0], 0, 1)
 
 
 def start() -> None:

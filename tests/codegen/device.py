@@ -186,6 +186,17 @@ def strided(n: int, m: int, dtype: str = "f4") -> Builder:
     return k
 
 
+def packed(n: int) -> Builder:
+    """A field of a packed structure in place: elements at odd addresses."""
+    k = Builder(n)
+    x = numpy.zeros(n, [("a", "f8"), ("b", "i2"), ("c", "u1"), ("d", "f4")])
+    x["a"], x["b"], x["d"] = fill(n), fill(n, dtype="i2", seed=1), fill(n, dtype="f4", seed=2)
+    total = k.op("add", "f8", k.load(x["a"], 0), k.op("cast", "f8", k.load(x["b"], 0)))
+    k.store(x["a"], total, 0)
+    k.store(x["d"], k.op("cast", "f4", total), 0)
+    return k
+
+
 def spread(n: int, m: int) -> Builder:
     """Several outputs, one in place, of several data types, with an index."""
     k = Builder(n, m)
@@ -257,5 +268,6 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "scan all": lambda: scanned((100, 300), (0, 1), dtype="f4"),
     "gathered": lambda: gathered(1000),
     "strided": lambda: strided(300, 200),
+    "packed": lambda: packed(1000),
     "spread": lambda: spread(300, 200),
 }  # fmt: skip

@@ -39,6 +39,9 @@ class FakeDevice:
         self.allocated += 1
         return ctypes.addressof(block)
 
+    def trim(self) -> None:
+        pass
+
     def free(self, pointer: int) -> None:
         del self.blocks[pointer]
 

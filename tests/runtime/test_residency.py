@@ -108,6 +108,17 @@ def test_memory_is_given_back(fake: fakedevice.FakeDevice) -> None:
     assert fake.allocated
 
 
+def test_what_does_not_fit_goes_back_to_the_host(fake: fakedevice.FakeDevice) -> None:
+    with config(device_memory=4 * SIZE):
+        arrays = [np.evaluate(np.arange(float(N)) + k) for k in range(8)]
+        total = np.evaluate(arrays[0] + arrays[1] + arrays[2])
+        assert all(float(x[5]) == 5 + k for k, x in enumerate(arrays))
+        assert float(total[5]) == 18
+        assert len(fake.blocks) <= 5
+        with pytest.raises(MemoryError, match="device_memory"):
+            np.evaluate(sum(arrays[1:], arrays[0]))
+
+
 def test_without_a_device_buffers_know_nothing_of_it() -> None:
     with config(device="cpu", eager_size=0):
         x = np.evaluate(np.arange(float(N)) + 0)
