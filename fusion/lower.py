@@ -9,6 +9,7 @@ Afterwards adjacent axes that every access crosses evenly are merged and strides
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,12 +25,23 @@ Key = tuple[int, Map]
 
 
 class Pointer(NamedTuple):
-    """A pointer argument: a buffer, the byte offset of index zero, and the bytes [low, high) that may be touched."""
+    """A pointer argument: a buffer, the byte offset of index zero, and the bytes [low, high) that may be touched.
+
+    `grid` has the extents and the strides, not negative, of the elements from `low` on; None where they are gathered.
+    """
 
     buffer: Buffer
     offset: int
     low: int
     high: int
+    grid: tuple[Shape, Shape] | None
+    itemsize: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, each counted once."""
+        span = self.high - self.low
+        return span if self.grid is None else min(span, math.prod(self.grid[0]) * self.itemsize)
 
 
 class Lowered(NamedTuple):
@@ -329,8 +341,7 @@ def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> 
         )
         if key not in operands:
             operands[key] = len(entries)
-            low, high = _reach(where, builder.extents)
-            entries.append([Pointer(where.buffer, where.offset, low, high), where.dtype, access])
+            entries.append([_pointer(where, builder.extents), where.dtype, access])
         elif access not in entries[operands[key]][2]:
             entries[operands[key]][2] = "rw"
         return operands[key]
@@ -363,9 +374,7 @@ def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> 
     )
     faults = tuple(builder.nodes[n] for n in sorted(builder.nodes))
     pointers = tuple(entry[0] for entry in entries)
-    nbytes = sum(p.high - p.low for p in pointers) + sum(
-        p.high - p.low for p, e in zip(pointers, entries, strict=True) if e[2] == "rw"
-    )
+    nbytes = sum(len(entry[2]) * pointer.nbytes for pointer, entry in zip(pointers, entries, strict=True))
     return Lowered(kernel, pointers, tuple(words), extents, faults, nbytes, tuple(constants))
 
 
@@ -420,13 +429,14 @@ def _codes(where: Place, order: list[int], words: list[int | float]) -> tuple[in
     return tuple(codes)
 
 
-def _reach(where: Place, extents: list[int]) -> tuple[int, int]:
-    """Bytes that an access may touch; a gather may touch the whole buffer."""
+def _pointer(where: Place, extents: list[int]) -> Pointer:
+    """The pointer of an access, with what it may touch; a gather may touch the whole buffer."""
+    size = int(where.dtype[1:])
     if where.gathers:
-        return 0, where.buffer.nbytes
-    axes = list(where.strides)
-    view = View(where.offset, tuple(extents[a] for a in axes), tuple(where.strides[a] for a in axes))
-    return span(view, int(where.dtype[1:]))
+        return Pointer(where.buffer, where.offset, 0, where.buffer.nbytes, None, size)
+    counts, strides = tuple(extents[a] for a in where.strides), tuple(where.strides.values())
+    low, high = span(View(where.offset, counts, strides), size)
+    return Pointer(where.buffer, where.offset, low, high, (counts, tuple(map(abs, strides))), size)
 
 
 def _operands(entries: list[list[Any]]) -> tuple[Operand, ...]:
