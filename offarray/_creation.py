@@ -17,7 +17,7 @@ from ._dispatch import NATIVE
 from ._lazy import small
 from ._memory import native
 from ._record import constant
-from .fusion.node import FOLD, IOTA, MAP, Node
+from .fusion.node import FOLD, IOTA, MAP, READ, Node
 from .fusion.order import copy_order, memory_order
 from .fusion.view import View
 from .runtime.config import settings
@@ -126,6 +126,34 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) 
     first = kind.type(start)
     node = _line(count, first, kind.type(start + step) - first, kind, _record.here())
     return _lazy.pending(node, (count,), (0,))
+
+
+def eye(
+    N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """Ones on a diagonal; see `numpy.eye`."""
+    try:
+        rows, diagonal = operator.index(N), operator.index(k)
+        columns = rows if M is None else operator.index(M)
+    except TypeError:
+        return NotImplemented
+    kind = _dtype(dtype, numpy.dtype(float))
+    extents = _shape((rows, columns))
+    if kind is None or extents is None or not _plain_options({"order": order, "device": device, "like": like}):
+        return NotImplemented
+    shift = constant(diagonal, _I8)
+    column = Node(IOTA, "iota", _I8, (columns,), (), 0)
+    row = Node(MAP, "add", _I8, (rows,), (_index(rows), shift))
+    down = Node(READ, "", _I8, extents, (row,), View(0, extents, (8, 0)))
+    across = Node(READ, "", _I8, extents, (column,), View(0, extents, (0, 8)))
+    truth = Node(MAP, "equal", _BOOL, extents, (down, across), None, 0, _record.here())
+    node = truth if kind == _BOOL else Node(MAP, "cast", kind, extents, (truth,), None, 0, truth.site)
+    return _lazy.pending(node, extents, (0, 1))
+
+
+def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """The identity matrix; see `numpy.identity`."""
+    return eye(n, dtype=dtype, like=like)
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
@@ -333,7 +361,7 @@ def _gather_index(pick: ndarray, lead: tuple[int, ...], trailing: int, extent: i
     strides = _record.broadcast_strides(pick, lead) + (0,) * trailing
     base = _record.current(pick)
     shape = lead + (1,) * trailing
-    node = Node(_record.READ, "", pick._dtype, shape, (base,), View(pick._offset, shape, strides))
+    node = Node(READ, "", pick._dtype, shape, (base,), View(pick._offset, shape, strides))
     index = _record.cast(node, _I8)
     if wraps:
         negative = Node(MAP, "less", _BOOL, shape, (index, constant(0, _I8)))
@@ -353,12 +381,29 @@ def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
 
 NATIVE.update(
     {
-        "full": full, "ones": ones, "full_like": _like(None), "ones_like": _like(1), "arange": arange, "where": where,
-        "astype": _astype_function, "ndarray.astype": astype, "clip": clip,
-        "ndarray.clip": lambda x, min=None, max=None, out=None: clip(x, min, max, out), "round": round_, "around": round_,
-        "ndarray.round": round_, "cumsum": _scan("add"), "ndarray.cumsum": _scan("add"), "cumprod": _scan("multiply"),
-        "ndarray.cumprod": _scan("multiply"), "copyto": copyto, "take": take, "ndarray.take": take,
+        "full": full,
+        "eye": eye,
+        "identity": identity,
+        "ones": ones,
+        "full_like": _like(None),
+        "ones_like": _like(1),
+        "arange": arange,
+        "where": where,
+        "astype": _astype_function,
+        "ndarray.astype": astype,
+        "clip": clip,
+        "ndarray.clip": lambda x, min=None, max=None, out=None: clip(x, min, max, out),
+        "round": round_,
+        "around": round_,
+        "ndarray.round": round_,
+        "cumsum": _scan("add"),
+        "ndarray.cumsum": _scan("add"),
+        "cumprod": _scan("multiply"),
+        "ndarray.cumprod": _scan("multiply"),
+        "copyto": copyto,
+        "take": take,
+        "ndarray.take": take,
     }
-)  # fmt: skip
+)
 
 __all__ = ["fill", "gather"]

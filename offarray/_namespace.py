@@ -35,7 +35,7 @@ KEEPS = frozenset(
     "fromiter select fromregex run_module_suite".split()
 )
 # Functions that make an array from no other.
-MAKERS = frozenset("zeros empty eye identity".split())
+MAKERS = frozenset(("zeros", "empty"))
 # Functions that write one operand: its position.
 WRITES = dict.fromkeys(("put", "copyto", "fill_diagonal", "place", "putmask", "put_along_axis"), 0)
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests import twice
 from tests.semantics.graphs import program
+from tests.twice import MODULE as np
 
 SEEDS = int(os.environ.get("OFFARRAY_GRAPHS", "40"))
 
@@ -65,3 +66,27 @@ def test_sums(seed: int) -> None:
         assert not problem, f"{values}: {problem}"
     assert close(run(body, **LAZY, bound=1), fused)
     assert close(fused, twice.seen(body(numpy)))
+
+
+GENERATORS: dict[str, Any] = {
+    "eye": lambda np: np.eye(60),
+    "eye beside the diagonal": lambda np: (np.eye(40, 60, 2), np.eye(60, 30, -2, dtype="i4"), np.eye(50, dtype=bool)),
+    "eye without columns": lambda np: np.eye(3, 0),
+    "identity": lambda np: np.identity(70, dtype="c8") * 2,
+    "indices": lambda np: np.indices((40, 50)),
+    "full": lambda np: np.full((40, 50), 7, dtype="u1") + np.ones((40, 50), "i8"),
+    "arange": lambda np: (np.arange(3000), np.arange(0.5, 900.0, 0.3), np.arange(5000, 10, -2)),
+    "linspace": lambda np: np.linspace(-1, 2, 3001),
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_generators(name: str) -> None:
+    before = np.stats()["fallbacks"]
+    with np.config(eager_size=0):
+        got = GENERATORS[name](np)
+        want = GENERATORS[name](numpy)
+        for x, y in zip(*[(v if isinstance(v, tuple) else (v,)) for v in (got, want)], strict=True):
+            assert numpy.asarray(x).dtype == y.dtype
+            numpy.testing.assert_array_equal(numpy.asarray(x), y)
+    assert np.stats()["fallbacks"] == before
