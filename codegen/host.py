@@ -6,7 +6,6 @@ One engine holds all code of the process; calls release the interpreter's lock.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -14,14 +13,13 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from ..runtime import cache as disk
 from ..runtime.target import Target
-from . import mathlib
+from . import builtin, mathlib
 
 OPT = 1  # of instruction selection; the vectors are explicit, and no pass pipeline runs
 
 _lock = threading.RLock()
-_BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-_FINISH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
 Functions = tuple[Callable[[int, int, int], int], Callable[[int], int] | None]
 
@@ -93,6 +91,30 @@ def link(code: bytes, externs: Iterable[str], name: str, finish: bool) -> Functi
         engine = _engine()
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        body = _BODY(engine.get_function_address(f"{name}_body"))
-        rest = _FINISH(engine.get_function_address(f"{name}_finish")) if finish else None
+        body = _callable(3, engine.get_function_address(f"{name}_body"))
+        rest = _callable(1, engine.get_function_address(f"{name}_finish")) if finish else None
     return body, rest
+
+
+@cache
+def _methods() -> dict[int, int]:
+    """Addresses of the builtins' methods by their number of arguments; none where ctypes must do."""
+    if not builtin.usable():
+        return {}
+    target, text = host_target(), builtin.text()
+    key = f"{text} {target!r} {llvm.llvm_version_info}"
+    code = disk.load(key, counted=False)
+    if code is None:
+        code = build(text, target)
+        disk.store(key, code)
+    for name, address in builtin.symbols().items():
+        llvm.add_symbol(name, address)
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return {count: engine.get_function_address(name) for count, name in builtin.NAMES.items()}
+
+
+def _callable(count: int, address: int) -> Callable[..., int]:
+    method = _methods().get(count)
+    return builtin.by_ctypes(count, address) if method is None else builtin.through(count, method, address)

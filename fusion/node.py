@@ -57,11 +57,15 @@ class Node:
         Why it failed.
     alias : str
         The operation as NumPy's messages name it, where that is not `op`.
+    taped : bool
+        Whether the tape holds it.
+    number : int
+        Where the last look at a graph found it (`replay.scan`).
     """
 
     __slots__ = (
         "kind", "op", "dtype", "shape", "src", "arg", "fault", "site", "buffer", "state", "demanded", "error", "serial",
-        "alias",
+        "alias", "taped", "number",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +86,8 @@ class Node:
         self.error: BaseException | None = None
         self.serial = next(_serial)
         self.alias = ""
+        self.taped = False
+        self.number = 0
 
     @property
     def size(self) -> int:

@@ -9,7 +9,6 @@ times the bound anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from ..runtime.config import settings
@@ -53,6 +52,7 @@ def add(node: Node) -> None:
         first_site = node.site
         pending_bytes = 0
     nodes.append(node)
+    node.taped = True
     pending_bytes += _kept(node)
 
 
@@ -63,18 +63,27 @@ def _kept(node: Node) -> int:
     return node.nbytes if node.shape else 0
 
 
-def compact(done: Collection[int] = (), thorough: bool = False) -> None:
-    """Forget nodes that are no longer pending, and those of `done` (ids).
+def compact(thorough: bool = False) -> None:
+    """Forget nodes that are no longer pending, or no longer marked as `taped`.
 
     Nodes that only the tape refers to are looked for when what is there keeps much memory, or when asked.
     """
     global pending_bytes
     if not nodes:
         return
-    nodes[:] = [node for node in nodes if node.state == PENDING and id(node) not in done]
-    if nodes and (thorough or 8 * pending_bytes >= settings.bound_bytes):
-        for position in idle(nodes):
-            del nodes[position]
+    keep = []
+    for node in nodes:
+        if node.state == PENDING and node.taped:
+            keep.append(node)
+        else:
+            node.taped = False
+    nodes[:] = keep
+    if nodes:
+        del keep, node  # they would count as somebody who refers to them
+        if thorough or 8 * pending_bytes >= settings.bound_bytes:
+            for position in idle(nodes):
+                nodes[position].taped = False
+                del nodes[position]
     pending_bytes = sum(map(_kept, nodes))
 
 

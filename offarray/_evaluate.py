@@ -23,7 +23,7 @@ from .runtime import trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.config import settings
 from .runtime.errors import CheckError, MovedError
-from .runtime.program import Launch, Program, execute
+from .runtime.program import Grid, Launch, Program, execute
 from .runtime.target import Target
 
 lock = threading.RLock()  # plan and commit; the kernels of one evaluation run inside it
@@ -39,25 +39,36 @@ def evaluate(roots: Sequence[Node]) -> None:
         What a failed evaluation of a root raised, or FloatingPointError where errstate asks for it.
     """
     with lock:
-        order = pending_order(roots)  # what needs a failed value fails
-        wanted: list[Node] = []
-        for node in roots:
-            if node.state == FAILED:
-                raise _again(node)
-            if node.state == PENDING and not any(node is w for w in wanted):
-                wanted.append(node)
+        wanted = _pending(roots)
         faults: list[tuple[Node, int]] = []
         if wanted:
-            trace.count("evaluations")
+            trace.counters["evaluations"] += 1
             consumed: list[Node] = []
-            _run(wanted, order, faults, consumed)
-            done = {id(node) for node in order if not node.demanded}  # computed on the way, and nobody's any more
+            order = _run(roots, wanted, faults, consumed)
+            for node in order:
+                if not node.demanded:  # computed on the way, and nobody's any more
+                    node.taped = False
             order.clear()
-            tape.compact(done)
+            del node
+            tape.compact()
             if settings.check:
                 _verify(consumed)
     if faults:
         _errstate.report(faults)
+
+
+def _pending(roots: Sequence[Node]) -> list[Node]:
+    """The roots that are not in memory yet, each once; raises what a failed one raises."""
+    wanted: list[Node] = []
+    for node in roots:
+        state = node.state
+        if state == FAILED:
+            raise _again(node)
+        if state == PENDING:
+            wanted.append(node)
+    if len(wanted) > 1:
+        return list({id(node): node for node in wanted}.values())
+    return wanted
 
 
 def _verify(consumed: list[Node]) -> None:
@@ -92,22 +103,45 @@ def _again(node: Node) -> BaseException:
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
 
 
-def _run(wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> None:
-    """Replay or plan, and execute; nodes that reported faults and nodes whose memory was taken over go to the lists."""
-    liveness = Liveness(wanted, order, tape.taped())
+def _run(
+    roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]
+) -> list[Node]:
+    """Replay or plan, and execute; gives the nodes that were pending.
+
+    Nodes that reported faults and nodes whose memory was taken over go to the lists.
+    """
+    graph = replay.scan(wanted)
+    if graph is None:
+        pending_order(wanted)  # what needs a failed value fails
+        wanted = _pending(roots)
+        graph = replay.scan(wanted)
+        assert graph is not None
     if settings.device.startswith("cuda"):
-        for leaf in liveness.leaves:  # arrays seen of them so far could be written without the device's knowledge
+        for leaf in graph.leaves:  # arrays seen of them so far could be written without the device's knowledge
             renew(leaf)
-    key = (
-        replay.key_of(wanted, liveness) if trace.events is None and settings.debug < 3 and not settings.check else None
-    )
+        leaf = None  # type: ignore[assignment]
+    key = replay.key_of(graph) if trace.events is None and settings.debug < 3 and not settings.check else None
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:
-        replay.run(recipe, liveness, faults, consumed, _commit)
-        return
+        replay.run(recipe, graph, faults, consumed, _commit)
+        return graph.order
+    recorder = replay.Recorder(graph)
+    del graph  # its lists would count as somebody who refers to the nodes
+    order = pending_order(wanted)
+    _plan(wanted, order, faults, consumed, recorder)
+    if key is not None:
+        recorder.finish(key)
+    return order
+
+
+def _plan(
+    wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], consumed: list[Node],
+    recorder: replay.Recorder,
+) -> None:  # fmt: skip
+    liveness = Liveness(wanted, order, tape.taped())
     done = plan(wanted, order, liveness.live)
     lifetimes = Lifetimes(liveness, done)
-    recorder = replay.Recorder(liveness, done, lifetimes.lingering)
+    recorder.planned(done, lifetimes.lingering)
     for node in order:
         if id(node) in lifetimes.lingering:
             node.demanded += 1
@@ -117,8 +151,6 @@ def _run(wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], 
         trace.log(3, f"cut {cut.node!r}: {cut.reason}")
     for position, step in enumerate(done.steps):
         faults += _step(step, done, lifetimes, position, consumed, recorder)
-    if key is not None:
-        recorder.finish(key)
 
 
 def _step(
@@ -171,6 +203,7 @@ def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.
         tuple((p.low - p.offset, p.high - p.offset) for p in lowered.pointers),
         len(lowered.faults),
         lowered.nbytes,
+        tuple(Grid(*p.grid, p.itemsize) if p.grid else None for p in lowered.pointers) if settings.check else (),
     )
     recorder.step(launch, buffers, lowered, outputs)
     bind: list[Buffer | None] = list(buffers)

@@ -69,8 +69,8 @@ def _digest(key: str, data: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + data).digest()
 
 
-def load(key: str) -> bytes | None:
-    """The content stored under `key`, or None; a hit counts as a use."""
+def load(key: str, counted: bool = True) -> bytes | None:
+    """The content stored under `key`, or None; a hit counts as a use, and is `counted` among the kernels."""
     place = folder() if settings.cache else None
     if place is None or not _trusted(place, create=False):
         return None
@@ -94,7 +94,8 @@ def load(key: str) -> bytes | None:
         os.utime(path)
     except OSError:
         pass  # a read-only cache still serves; it only forgets the order of use
-    trace.count("cache_hits")
+    if counted:
+        trace.count("cache_hits")
     return data
 
 
