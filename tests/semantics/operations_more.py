@@ -172,6 +172,23 @@ def windows(m: Machine, p: Pair) -> Step | None:
 
 
 @operation
+def folded(m: Machine, p: Pair) -> Step | None:
+    """A write through a view in which an element has several indices: NumPy's order counts."""
+    if p.n.ndim != 1 or p.n.shape[0] < 3 or p.n.dtype.kind not in "if":
+        return None
+    n, whole = p.n.shape[0] - 1, m.choose(2)
+
+    def apply(np: Any, x: Any) -> None:
+        w = np.lib.stride_tricks.as_strided(x, (n, 2), (x.strides[0], x.strides[0]))
+        if whole:
+            w[...] = np.arange(2 * n).reshape(n, 2)
+        else:
+            w += 1
+
+    return Step(apply, [p], True)
+
+
+@operation
 def freeze(m: Machine, p: Pair) -> Step | None:
     """This array alone becomes read-only; views of it made before do not."""
     if p.borrows or m.choose(3):
