@@ -261,6 +261,24 @@ def program(name: str, x: Any, xp: Any) -> Any:
         return 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
     if name == "cumsum":
         return xp.cumsum(x["a"])
+    if name == "argmax":
+        return x["a"].argmax()
+    if name == "deviation":
+        return x["m"].std(axis=1)
+    if name == "middle axis":
+        return x["m"].reshape(256, 1024, 256).sum(axis=1)
+    if name == "transposed":
+        return x["m"] + x["m"].T
+    if name == "taken rows":
+        return x["m"][x["i"]] * 2
+    if name == "image":
+        return xp.clip(x["u"] * xp.float32(1.2) + xp.float32(3), 0, 255).astype("u1")
+    if name == "distances":
+        p = x["m"][:4096, :3]
+        d = p[:, None] - p[None]
+        return xp.exp(-(d * d).sum(axis=-1)).sum(axis=1)
+    if name == "row maximum, short":
+        return x["m"].reshape(-1, 16).max(axis=1)
     raise KeyError(name)
 
 
@@ -270,18 +288,33 @@ def speed() -> None:
     n, m = 1 << 26, 8192
     rng = numpy.random.default_rng(0)
     host = {"a": rng.random(n), "b": rng.random(n) + 0.5, "m": rng.standard_normal((m, m)).astype("f4")}
+    host["i"] = rng.permutation(m)
+    host["u"] = rng.integers(0, 256, (m, m)).astype("u1")
     mine = {k: np.asarray(v) + 0 for k, v in host.items()}
     np.evaluate(*mine.values())
     v, w = 8.0 * n, 4.0 * m * m
     nbytes = {
         "triad": 3 * v, "eos": 2 * v, "polynomial": 3 * v, "dot": 2 * v, "softmax": 2 * w, "layer norm": 2 * w,
         "column sum": w, "row sum": w, "black-scholes": 3 * v, "stencil": 2 * w, "cumsum": 2 * v,
+        "argmax": v, "deviation": w, "middle axis": w, "transposed": 2 * w, "taken rows": 2 * w, "image": w / 2,
+        "distances": 4096 * 4096 * 4.0, "row maximum, short": w,
     }  # fmt: skip
     dev = cuda.device()
     p, q = dev.allocate(n * 8), dev.allocate(n * 8)
     copy = events(lambda: dev.move(q, p, n * 8), 20)
     RESULT["copy_tb_s"] = round(2 * v / copy / 1e9, 3)
     dev.free(p), dev.free(q)
+    memory = numpy.ones(n)
+    p = dev.allocate(n * 8)
+    for label, move in (("h2d_gb_s", dev.upload), ("d2h_gb_s", dev.download)):
+        found = []
+        for _ in range(4):
+            start = time.perf_counter()
+            move(*((p, memory.ctypes.data) if label[0] == "h" else (memory.ctypes.data, p)), n * 8)
+            dev.synchronize()
+            found.append(time.perf_counter() - start)
+        RESULT[label] = round(v / min(found) / 1e9, 1)
+    dev.free(p)
     try:
         import cupy
 

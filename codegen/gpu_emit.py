@@ -43,6 +43,7 @@ class Variant(NamedTuple):
     block: int  # threads of a block
     keep: int  # steps of the loops whose values stay in registers from loop to loop; 0: they are read again
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
+    tile: int  # axis that a block's warps go along, one by one; -1 for none
     deep: bool  # whether inner loops are divided rather than those around them
     small: bool  # whether units and steps can be counted in 32 bits
     aligned: int  # operands (mask) that allow 16-byte accesses
@@ -78,6 +79,7 @@ class DeviceEmitter(Emitter):
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
         )
         self.group: Group | None = None
+        self.tile_row = "0"
         self.device = DeviceLoops(self)
         self.loops = self.device
 
@@ -134,6 +136,8 @@ class DeviceEmitter(Emitter):
 
     def digits(self, number: str, sizes: list[str]) -> list[str]:
         """The unit's place along each axis."""
+        if self.variant.tile >= 0:
+            return [*self.split(self.tile_row, sizes[:-1]), number]
         if not self.variant.rows:
             return self.split(number, sizes)
         row = self.code.op(f"zext i32 {special(self.code, 'ctaid.y')} to i64")
@@ -141,8 +145,8 @@ class DeviceEmitter(Emitter):
 
     def unit_order(self) -> tuple[int, ...]:
         """The unit's axes, the vector axis last."""
-        axes, vector = self.variant.axes, self.variant.vector
-        return (*(a for a in axes if a != vector), *([vector] if vector in axes else []))
+        axes, last = self.variant.axes, [a for a in (self.variant.tile, self.variant.vector) if a in self.variant.axes]
+        return (*(a for a in axes if a not in last), *last)
 
     def unit(self, number: str) -> None:
         """Emit unit `number`."""
@@ -278,7 +282,11 @@ class DeviceEmitter(Emitter):
             number = code.op(f"mul i64 {number}, {each}")
             number = code.op(f"add i64 {number}, {code.op(f'zext i32 {own} to i64')}")
         work, leave = code.label("work"), code.label("leave")
-        branch(code, code.op(f"icmp ult i64 {number}, %units"), work, leave)
+        if variant.tile >= 0:
+            number, within = self._tile(thread, block)
+        else:
+            within = code.op(f"icmp ult i64 {number}, %units")
+        branch(code, within, work, leave)
         code.start(work)
         self.unit(number)
         self._finish_flag()
@@ -287,6 +295,18 @@ class DeviceEmitter(Emitter):
         parameters = [*self.memory.parameters(), *(f"{t} %{label}" for t, label in EXTRA)]
         parameters += [f"ptr %value{n}" for n in values_of(variant)]
         return code.function(f"define ptx_kernel void @{name}({', '.join(parameters)}) #0")
+
+    def _tile(self, thread: str, block: str) -> tuple[str, str]:
+        """(index along the vector axis, whether the thread has a point) in a tile of a warp's width."""
+        code = self.code
+        column = code.op(f"add i32 {code.op(f'mul i32 {block}, 32')}, {code.op(f'and i32 {thread}, 31')}")
+        row = code.op(f"mul i32 {special(code, 'ctaid.y')}, {self.variant.block // 32}")
+        row = code.op(f"add i32 {row}, {code.op(f'lshr i32 {thread}, 5')}")
+        column, self.tile_row = (code.op(f"zext i32 {r} to i64") for r in (column, row))
+        rows = self.extents_of(self.unit_order()[:-1])
+        first = code.op(f"icmp ult i64 {column}, {self.extent(self.variant.vector)}")
+        second = code.op(f"icmp ult i64 {self.tile_row}, {rows}")
+        return column, code.op(f"and i1 {first}, {second}")
 
     def _finish_flag(self) -> None:
         code = self.code

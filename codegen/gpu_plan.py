@@ -19,6 +19,7 @@ from .schedule import CHEAP, Goal, Level, Loop, Scheduler, axes_mask, bits, vect
 from .text import PARTS, SIZES
 
 THREADS = 256  # of a block, unless a unit wants another number
+TILE = 32  # threads of a block along the vector axis, where an operand lies across
 MANY = 1 << 15  # threads that keep a large processor busy
 BLOCKS = 1056  # blocks of 256 threads that fill it
 ROW = 1 << 15  # elements of a fold from which on several blocks share it
@@ -96,7 +97,7 @@ class Choice:
             lanes, even = 1, True
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block, 0,
-            self._by_rows(role, axes, lanes, group), False, self.small, self.aligned, self.half, self.natural,
+            self._by_rows(role, axes, lanes, group), -1, False, self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -115,6 +116,10 @@ class Choice:
             row = self.extents[self.vector]
             steps = row // variant.lanes + (0 if variant.even else row % variant.lanes)
             units = points // row * steps
+        if variant.tile >= 0:
+            rows = points // self.extents[self.vector]
+            blocks = -(-rows // (THREADS // TILE))
+            return Pass(variant, -(-self.extents[self.vector] // TILE) * THREADS, chunks, length, points, blocks)
         if variant.rows:
             units //= points // self.extents[self.vector]
         rows = points // self.extents[self.vector] if variant.rows else 1
@@ -162,7 +167,22 @@ class Choice:
             for space in by_space:
                 axes &= space
             return [self.one(self._shared(stores, axes))]
-        return [self.one(self.variant("whole", tuple(ks), axes, 1, THREADS)) for axes, ks in by_space.items()]
+        return [self.one(self._map(tuple(ks), axes)) for axes, ks in by_space.items()]
+
+    def _map(self, stores: tuple[int, ...], axes: int) -> Variant:
+        """One thread for each point, in tiles where an operand lies across."""
+        variant = self.variant("whole", stores, axes, 1, THREADS)
+        if self.vector < 0 or not axes >> self.vector & 1 or self.extents[self.vector] < TILE:
+            return variant
+        for v in self.kernel.values:
+            if not isinstance(v.arg, Load) or not v.arg.strides[self.vector]:
+                continue
+            for a in bits(axes & ~(1 << self.vector)):
+                if v.arg.strides[a] == UNIT and self.extents[a] >= THREADS // TILE:
+                    rows = self.size(axes) // self.extents[self.vector]
+                    if -(-rows // (THREADS // TILE)) < MOST:
+                        return variant._replace(lanes=1, even=True, rows=False, tile=a)
+        return variant
 
     def _loops(self, level: Level) -> list[Loop]:
         return [step for step in level.steps if isinstance(step, Loop)]
@@ -176,7 +196,7 @@ class Choice:
         nests = [nest(loop) for loop in loops]
         row = max(self.size(axes_mask(n[0])) for n in nests)
         inner = max(self._longest(loop) for loop in loops)
-        if row <= 4 and inner <= 4:
+        if row <= 2 and inner <= 4:
             return variant
         warp = self.variant("whole", stores, axes, 32, THREADS)
         if any(loop.scans for loop in loops):
@@ -188,12 +208,13 @@ class Choice:
         flat = all(not self._loops(body) for _, _, body in nests)
         if not flat and inner >= 32:
             return warp._replace(deep=True, group=THREADS if inner // lanes > 512 else 32)
+        part = min(32, 1 << max(steps - 1, 1).bit_length()) if flat else 32  # threads that have something to do
         if len(loops) > 1 and flat and len({n[0] for n in nests}) == 1:
-            for group in (32, 128, 256, 512, 1024):
+            for group in (part, 128, 256, 512, 1024):
                 keep = -(-steps // group)
                 if keep * lanes <= (2 * KEPT if group == 1024 else KEPT):
-                    return warp._replace(group=group, block=max(group, THREADS if group == 32 else group), keep=keep)
-        return warp if steps <= 512 else warp._replace(group=THREADS)
+                    return warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
+        return warp._replace(group=part) if steps <= 512 else warp._replace(group=THREADS)
 
     def _longest(self, loop: Loop) -> int:
         """Steps of the longest loop within another's body."""

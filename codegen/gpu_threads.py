@@ -63,7 +63,7 @@ class Group:
     ----------
     code : Code
     size, block : int
-        Threads of the group (a warp or a whole block) and of a block.
+        Threads of the group (a power of two up to a warp, or a whole block) and of a block.
     thread : str
         Register (i32) of a thread's number in its block.
     """
@@ -72,7 +72,7 @@ class Group:
         self.code, self.size, self.block = code, size, block
         self.lane = code.op(f"and i32 {thread}, {WARP - 1}")
         self.warp = code.op(f"lshr i32 {thread}, 5")
-        number = thread if size == block else self.lane
+        number = thread if size == block else code.op(f"and i32 {thread}, {size - 1}")
         self.leader = code.op(f"icmp eq i32 {number}, 0")
         self.number = code.op(f"zext i32 {number} to i64")
         self._arrays = 0
@@ -131,7 +131,10 @@ class Group:
     # ------------------------------------------------------------------ together
     def total(self, kind: Kind, state: State) -> State:
         """Every thread gets the combination of all threads' states."""
-        state = self._within(kind, state, WARP)
+        state = self._within(kind, state, min(self.size, WARP))
+        if self.size < WARP:  # the threads of other groups in between add what nobody uses
+            first = self.code.op(f"and i32 {self.lane}, {-self.size}")
+            return self._moved("idx", kind, state, first)
         if self.size > WARP:
             first = self.code.op(f"icmp eq i32 {self.lane}, 0")
             state = self._within(kind, self._spread(kind, state, first), self.size // WARP)

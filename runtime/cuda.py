@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from . import threads
 from .config import settings
 from .errors import DeviceError, MemoryLimitError
 
 STAGE = 1 << 25  # bytes of each of the two pinned buffers that large transfers go through
 DIRECT = 1 << 16  # transfers up to this size go through the driver's own staging
+PIECE = 1 << 22  # bytes that are worth a thread of their own when they are copied
+COPIERS = 8  # threads that copy, at most
 _lock = threading.RLock()
 
 
@@ -253,14 +256,32 @@ class Device:
 
 def copy(target: int, source: int, nbytes: int) -> None:
     """Copy host memory; large parts by several threads."""
-    ctypes.memmove(target, source, nbytes)
+    shares = min(threads.count(), COPIERS, nbytes // PIECE)
+    if shares < 2:
+        ctypes.memmove(target, source, nbytes)
+        return
+
+    def part(_: int, low: int, high: int) -> None:
+        ctypes.memmove(target + low, source + low, high - low)
+
+    threads.run(part, [0] * shares, threads.parts(nbytes, shares))
 
 
 _devices: dict[int, Device] = {}
+_gone = False
+
+
+def lost() -> None:
+    """Forget all devices, in a forked child."""
+    global _gone
+    _gone = bool(_devices)
+    _devices.clear()
 
 
 def device() -> Device:
     """The device that the setting `device` names."""
+    if _gone:
+        raise DeviceError("the parent process has used a device, which a forked child cannot: start it by spawn")
     _, _, number = settings.device.partition(":")
     key = int(number or 0)
     found = _devices.get(key)

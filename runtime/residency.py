@@ -12,6 +12,7 @@ in: a launch says read, write or overwrite, and `Buffer` says that the host look
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from array import array
 from collections.abc import Sequence
@@ -193,8 +194,38 @@ def _run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytea
     compiled.body(packed.buffer_info()[0], 0, 1)
 
 
+def _before_fork() -> None:
+    """Bring what only a device holds to the host: the child has no devices."""
+    for ref in list(_users.values()):
+        buffer = ref()
+        if buffer is not None and buffer.device is not None and buffer.device.pointer and not buffer.device.host:
+            buffer.device.look(buffer, write=False)
+
+
+def _in_child() -> None:
+    """A forked child computes on the host: a driver cannot be used on both sides."""
+    global held
+    for ref in list(_users.values()):
+        buffer = ref()
+        if buffer is not None and buffer.device is not None:
+            buffer.device.pointer = 0
+            buffer.device.valid = False
+    _users.clear()
+    held = 0
+    cuda.lost()
+    if settings.device.startswith("cuda"):
+        settings.device = "cpu"
+
+
+_registered = False
+
+
 def start() -> None:
     """From now on new buffers note what the device holds."""
+    global _registered
+    if not _registered and hasattr(os, "register_at_fork"):
+        _registered = True
+        os.register_at_fork(before=_before_fork, after_in_child=_in_child)
     buffers.fresh = fresh
     usual = REGISTRY["bound_bytes"].default
     if settings.bound_bytes == usual:  # devices are quick, and hold much

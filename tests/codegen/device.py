@@ -268,6 +268,10 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "scan all": lambda: scanned((100, 300), (0, 1), dtype="f4"),
     "gathered": lambda: gathered(1000),
     "strided": lambda: strided(300, 200),
+    "rows of 16": lambda: reduced((1003, 16), (1,), "maximum", "f4"),
+    "rows of 7": lambda: reduced((1003, 7), (1,), "add", "f8"),
+    "rows of 40": lambda: softmax(1003, 40),
+    "tiles": lambda: strided(133, 301, "f8"),
     "packed": lambda: packed(1000),
     "spread": lambda: spread(300, 200),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy
@@ -123,3 +124,16 @@ def test_without_a_device_buffers_know_nothing_of_it() -> None:
     with config(device="cpu", eager_size=0):
         x = np.evaluate(np.arange(float(N)) + 0)
         assert x._base.node.buffer.device is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_the_values_and_computes_on_the_host(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) + 1)
+    child = os.fork()
+    if not child:
+        fake.blocks.clear()
+        right = float(x[3]) == 4 and float(np.evaluate(x * 2)[3]) == 8 and config.get("device") == "cpu"
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert float(np.evaluate(x * 3)[3]) == 12

@@ -1,0 +1,214 @@
+"""Complex operations on a graphics processor, composed of libdevice's functions; special values are NumPy's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from . import numerics_float
+from .gpu_library import hypot, library
+from .numerics_complex import pick
+from .numerics_float import both, choose, compare, copysign, magnitude
+from .rules import Args, Emit, Srcs
+from .text import PARTS, Code, Reg
+
+
+def _pair(value: Reg) -> tuple[str, str]:
+    assert isinstance(value, tuple)
+    return value
+
+
+def _absolute(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return hypot(code, out, *_pair(args[0]))
+
+
+def _log(scale: float) -> Emit:
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, (x, y) = PARTS[out], _pair(args[0])
+        length, angle = _log_length(code, part, x, y), library(code, "atan2", part, y, x)
+        if scale != 1:
+            t = code.type(part)
+            length, angle = (code.op(f"fmul {t} {v}, {code.const(part, scale)}") for v in (length, angle))
+        return length, angle
+
+    return rule
+
+
+def _log_length(code: Code, part: str, x: str, y: str) -> str:
+    """log(hypot(x, y)); near 1 by way of log1p of what the square lacks, far away scaled."""
+    t = code.type(part)
+    sizes = magnitude(code, part, x), magnitude(code, part, y)
+    more = compare(code, "ogt", part, *sizes)
+    large, small = choose(code, more, part, *sizes), choose(code, more, part, sizes[1], sizes[0])
+    huge = 2.0**1000 if part == "f8" else 2.0**120
+    step = math.log(2)
+    power = 4
+    far = compare(code, "ogt", part, large, huge)
+    tiny = compare(code, "olt", part, large, 1 / huge)
+    scale = choose(code, far, part, 2.0**-power, choose(code, tiny, part, 2.0**100, 1.0))
+    shift = choose(code, far, part, power * step, choose(code, tiny, part, -100 * step, 0.0))
+    scaled = [code.op(f"fmul {t} {v}, {scale}") for v in (large, small)]
+    plain = library(code, "log", part, library(code, "hypot", part, *scaled))
+    plain = code.op(f"fadd {t} {plain}, {shift}")
+    less = code.op(f"fsub {t} {large}, {code.const(part, 1.0)}")
+    plus = code.op(f"fadd {t} {large}, {code.const(part, 1.0)}")
+    squares = code.intrinsic("fma", part, small, small, code.op(f"fmul {t} {less}, {plus}"))
+    close = code.op(f"fmul {t} {library(code, 'log1p', part, squares)}, {code.const(part, 0.5)}")
+    near = both(code, compare(code, "ogt", part, large, 0.5), compare(code, "olt", part, large, 2.0))
+    return choose(code, near, part, close, plain)
+
+
+def _complex_exp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    limit = 700.0 if part == "f8" else 85.0
+    over = both(code, compare(code, "ogt", part, x, limit), compare(code, "olt", part, x, 2 * limit + 90))
+    half = code.op(f"fmul {t} {x}, {code.const(part, 0.5)}")
+    size = library(code, "exp", part, choose(code, over, part, half, x))
+    again = choose(code, over, part, size, 1.0)
+    result = []
+    for name in ("cos", "sin"):
+        wave = library(code, name, part, y)
+        result.append(code.op(f"fmul {t} {code.op(f'fmul {t} {size}, {wave}')}, {again}"))
+    re, im = result
+    real = compare(code, "oeq", part, y, 0.0)
+    whole = code.op(f"fmul {t} {size}, {again}")
+    re, im = choose(code, real, part, whole, re), choose(code, real, part, y, im)
+    unknown = numerics_float.not_finite(code, part, y)
+    gone = both(code, unknown, compare(code, "oeq", part, x, -math.inf))
+    grown = both(code, unknown, compare(code, "oeq", part, x, math.inf))
+    re = choose(code, gone, part, 0.0, choose(code, grown, part, math.inf, re))
+    return re, choose(code, gone, part, copysign(code, part, 0.0, y), im)
+
+
+def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
+    """sinh or cosh of x + iy."""
+
+    def rule(code: Code, part: str, x: str, y: str) -> tuple[str, str]:
+        t = code.type(part)
+        s, c = library(code, "sinh", part, x), library(code, "cosh", part, x)
+        sin, cos = library(code, "sin", part, y), library(code, "cos", part, y)
+        first, second = (s, c) if sine else (c, s)
+        re, im = code.op(f"fmul {t} {first}, {cos}"), code.op(f"fmul {t} {second}, {sin}")
+        flat = compare(code, "oeq", part, y, 0.0)
+        edge = compare(code, "oeq", part, x, 0.0)
+        product = code.op(f"fmul {t} {x}, {copysign(code, part, 1.0, y)}")
+        if sine:
+            re = choose(code, flat, part, s, choose(code, edge, part, x, re))
+            im = choose(code, flat, part, y, im)
+        else:
+            re = choose(code, flat, part, c, re)
+            zero = copysign(code, part, 0.0, product)
+            im = choose(code, flat, part, code.op(f"fmul {t} {y}, {copysign(code, part, 1.0, x)}"),
+                        choose(code, edge, part, zero, im))  # fmt: skip
+        endless = compare(code, "oeq", part, magnitude(code, part, x), math.inf)
+        lost = both(code, endless, numerics_float.not_finite(code, part, y))
+        return choose(code, lost, part, math.inf, re), choose(code, lost, part, math.nan, im)
+
+    return rule
+
+
+def _hyperbolic_rule(sine: bool) -> Emit:
+    inner = _hyperbolic(sine)
+
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        return inner(code, PARTS[out], *_pair(args[0]))
+
+    return rule
+
+
+def _circular_rule(sine: bool) -> Emit:
+    """sin z = -i sinh(iz), cos z = cosh(iz)."""
+    inner = _hyperbolic(sine)
+
+    def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        part, (x, y) = PARTS[out], _pair(args[0])
+        minus = code.op(f"fneg {code.type(part)} {y}")
+        if not sine:
+            return inner(code, part, minus, x)
+        re, im = inner(code, part, minus, x)  # sinh(-y + ix)
+        endless = compare(code, "oeq", part, magnitude(code, part, y), math.inf)
+        lost = both(code, endless, numerics_float.not_finite(code, part, x))
+        return im, choose(code, lost, part, math.inf, code.op(f"fneg {code.type(part)} {re}"))
+
+    return rule
+
+
+def _sqrt(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """By the half length, of a number scaled into range."""
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    sizes = magnitude(code, part, x), magnitude(code, part, y)
+    largest = choose(code, compare(code, "ogt", part, *sizes), part, *sizes)
+    huge, tiny = (2.0**1000, 2.0**-960) if part == "f8" else (2.0**124, 2.0**-90)
+    far, near = compare(code, "ogt", part, largest, huge), compare(code, "olt", part, largest, tiny)
+    up = 2.0**108 if part == "f8" else 2.0**46
+    scale = choose(code, far, part, 0.0625, choose(code, near, part, up, 1.0))
+    back = choose(code, far, part, 4.0, choose(code, near, part, 1 / math.sqrt(up), 1.0))
+    a, b = (code.op(f"fmul {t} {v}, {scale}") for v in (x, y))
+    length = library(code, "hypot", part, a, b)
+    total = code.op(f"fadd {t} {length}, {magnitude(code, part, a)}")
+    root = code.intrinsic("sqrt", part, code.op(f"fmul {t} {total}, {code.const(part, 0.5)}"))
+    other = code.op(f"fdiv {t} {magnitude(code, part, b)}, {code.op(f'fadd {t} {root}, {root}')}")
+    root, other = (code.op(f"fmul {t} {v}, {back}") for v in (root, other))
+    right = compare(code, "oge", part, x, 0.0)
+    re, im = choose(code, right, part, root, other), choose(code, right, part, other, root)
+    zero = both(code, *(compare(code, "oeq", part, v, 0.0) for v in (x, y)))
+    re, im = choose(code, zero, part, 0.0, re), choose(code, zero, part, 0.0, im)
+    # infinities: of the imaginary part before all else, then of the real part
+    unknown = compare(code, "uno", part, y, y)
+    left = compare(code, "oeq", part, x, -math.inf)
+    re = choose(code, left, part, choose(code, unknown, part, math.nan, 0.0), re)
+    im = choose(code, left, part, math.inf, im)
+    ahead = compare(code, "oeq", part, x, math.inf)
+    re = choose(code, ahead, part, math.inf, re)
+    im = choose(code, ahead, part, choose(code, unknown, part, math.nan, 0.0), im)
+    endless = compare(code, "oeq", part, magnitude(code, part, y), math.inf)
+    re, im = choose(code, endless, part, math.inf, re), choose(code, endless, part, math.inf, im)
+    broken = both(code, compare(code, "uno", part, x, x), compare(code, "ord", part, y, y))
+    lost = both(code, broken, code.op(f"xor i1 {endless}, true"))
+    re, im = choose(code, lost, part, math.nan, re), choose(code, lost, part, math.nan, im)
+    return re, copysign(code, part, im, y)
+
+
+def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """x / |x|, and 0 for 0."""
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    length = hypot(code, part, x, y)
+    finite = code.op(f"fcmp une {t} {length}, {code.const(part, math.inf)}")
+    zero = compare(code, "oeq", part, length, 0.0)
+    re, im = (code.op(f"fdiv {t} {v}, {length}") for v in (x, y))
+    infinite = code.op(f"xor i1 {finite}, true")
+    both_infinite = both(code, *(compare(code, "oeq", part, magnitude(code, part, v), math.inf) for v in (x, y)))
+    lone = [
+        choose(code, compare(code, "oeq", part, magnitude(code, part, v), math.inf), part,
+               copysign(code, part, 1.0, v), 0.0) for v in (x, y)
+    ]  # fmt: skip
+    for_inf = [choose(code, both_infinite, part, math.nan, v) for v in lone]
+    nan = both(code, compare(code, "uno", part, x, y), finite)
+    re, im = choose(code, infinite, part, for_inf[0], re), choose(code, infinite, part, for_inf[1], im)
+    re, im = (choose(code, nan, part, math.nan, choose(code, zero, part, 0.0, v)) for v in (re, im))
+    return re, im
+
+
+def _clip(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """By real part, then imaginary part, whatever is NaN in them; a source that is NaN stays."""
+    part, value = PARTS[out], _pair(args[0])
+    for condition, bound in (("ogt", _pair(args[1])), ("olt", _pair(args[2]))):
+        equal = compare(code, "oeq", part, value[0], bound[0])
+        first, second = (compare(code, condition, part, v, b) for v, b in zip(value, bound, strict=True))
+        b = code.type("b1")
+        keep = code.op(f"select {b} {equal}, {b} {second}, {b} {first}")
+        keep = code.op(f"or {b} {keep}, {compare(code, 'uno', part, *value)}")
+        value = pick(code, keep, part, value, bound)
+    return value
+
+
+SINGLE: dict[str, Emit] = {
+    "absolute": _absolute, "log": _log(1), "log2": _log(1 / math.log(2)), "log10": _log(1 / math.log(10)),
+    "exp": _complex_exp, "sinh": _hyperbolic_rule(True), "cosh": _hyperbolic_rule(False),
+    "sin": _circular_rule(True), "cos": _circular_rule(False), "sqrt": _sqrt, "sign": _sign,
+}  # fmt: skip
+
+WIDE: dict[str, Emit] = {"clip": _clip}
