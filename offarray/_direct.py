@@ -40,6 +40,15 @@ def _entry(real: numpy.ufunc, *kinds: Any) -> Any:
     return loop.inputs, op, dtype, faults
 
 
+def _pair(real: numpy.ufunc, x: Any, y: Any) -> Any:
+    kinds = [v._dtype if type(v) is ndarray else type(v) for v in (x, y)]
+    return _entry(real, *kinds) if all(isinstance(k, numpy.dtype) or k in WEAK for k in kinds) else None
+
+
+def nothing(real: numpy.ufunc, x: Any, y: Any) -> None:
+    """For an operation that has no short way."""
+
+
 def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
     """Record `real(x, y)`, or give None."""
     key: Any
@@ -73,19 +82,17 @@ def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
     try:
         entry = _known[key]
     except KeyError:
-        kinds = [v._dtype if type(v) is ndarray else type(v) for v in (x, y)]
-        weak = all(isinstance(k, numpy.dtype) or k in WEAK for k in kinds)
-        entry = _known[key] = _entry(real, *kinds) if weak else None
+        entry = _known[key] = _pair(real, x, y)
     if entry is None:
         return None
     (first, second), op, dtype, faults = entry
-    fault = _errstate.armed()
+    fault = _errstate.armed() if faults else 0
     site = here()
     left = _source(a, x, first)
     right = _source(b, y, second)
     if left is None or right is None:
         return None
-    return record(op, (left, right), dtype, shape, fault if faults else 0, site, x if a is not None else y)
+    return record(op, (left, right), dtype, shape, fault, site, x if a is not None else y)
 
 
 def unary(real: numpy.ufunc, x: Any) -> Any:
@@ -108,12 +115,12 @@ def unary(real: numpy.ufunc, x: Any) -> Any:
     if entry is None:
         return None
     (kind,), op, dtype, faults = entry
-    fault = _errstate.armed()
+    fault = _errstate.armed() if faults else 0
     site = here()
     source = _source(a, x, kind)
     if source is None:
         return None
-    return record(op, (source,), dtype, shape, fault if faults else 0, site, x)
+    return record(op, (source,), dtype, shape, fault, site, x)
 
 
 def _source(node: Node | None, value: Any, dtype: Any) -> Node | None:

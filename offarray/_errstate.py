@@ -24,10 +24,15 @@ _filters = warnings.filters  # the list object that `catch_warnings` replaces
 
 # state object of the context -> (kinds that are not ignored, whether they must be known at the statement)
 _known: dict[int, tuple[Any, int, bool]] = {}
+_recent: tuple[Any, int, bool] = (_known, 0, False)  # the last one asked for; none yet
+_state = _extobj_contextvar.get
 
 
 def _modes() -> tuple[Any, int, bool]:
-    state = _extobj_contextvar.get()
+    global _recent
+    state = _state()
+    if state is _recent[0]:
+        return _recent
     found = _known.get(id(state))
     if found is None:
         modes: dict[str, Any] = dict(numpy.geterr())
@@ -36,6 +41,7 @@ def _modes() -> tuple[Any, int, bool]:
         if len(_known) > 1000:
             _known.clear()
         found = _known[id(state)] = (state, mask, strict)
+    _recent = found
     return found
 
 
@@ -46,9 +52,9 @@ def armed() -> int:
 
 def immediate() -> bool:
     """Whether a fault of this context must be reported at the statement."""
-    if settings.faults == "deferred":
-        return _modes()[2]
-    return _modes()[2] or settings.faults == "statement" or warnings.filters is not _filters
+    if _modes()[2]:
+        return True
+    return settings.faults != "deferred" and (settings.faults == "statement" or warnings.filters is not _filters)
 
 
 def report(found: list[tuple[Node, int]]) -> None:

@@ -12,7 +12,7 @@ import numpy
 
 from . import _creation, _lazy, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
-from ._dispatch import Handles, before_write, convert, numpy_call, result, shown
+from ._dispatch import SCALARS, Handles, before_write, convert, numpy_call, result, shown
 from ._memory import native
 from ._scalar import settled
 from .runtime.config import settings
@@ -83,6 +83,11 @@ def _selects(key: Any) -> bool:
 
 def setitem(self: ndarray, key: Any, value: Any) -> None:
     """`self[key] = value`."""
+    if self._at is HOST and type(key) in _SIMPLE:  # nothing is pending on its memory
+        a = self._np
+        if type(value) in SCALARS and (a.size <= settings.eager_size or (type(key) is int and a.ndim == 1)):
+            a[key] = value
+            return
     if (self._at is not HOST or self._np.size > settings.eager_size) and _recorded(self, key, value):
         return
     before_write(self)

@@ -292,6 +292,11 @@ def binary(real: numpy.ufunc, x: Any, y: Any) -> Any:
     return call(real, (x, y)) if answer is None else answer
 
 
+def late(real: numpy.ufunc, x: Any, y: Any) -> Any:
+    """Record `real(x, y)` the long way."""
+    return call(real, (x, y))
+
+
 def unary(real: numpy.ufunc, x: ndarray) -> Any:
     """Record `real(x)`."""
     answer = _direct.unary(real, x)

@@ -76,6 +76,8 @@ def _resolve(real: numpy.ufunc, kinds: tuple[Any, ...], dtype: DType | None) -> 
 
 def scalar(value: Any, dtype: DType) -> Any:
     """A Python scalar as a NumPy scalar of `dtype`, or None where it does not fit."""
+    if type(value) is float and dtype.char in "dD":
+        return dtype.type(value)
     if dtype.kind in "iu":
         info = numpy.iinfo(dtype)
         if not isinstance(value, int) or not info.min <= value <= info.max:

@@ -25,13 +25,21 @@ class Line(NamedTuple):
     registry: dict  # type: ignore[type-arg]  # its warnings registry
 
 
+# Code of offarray's and NumPy's own that frames were seen to run, by its id (the hash of code objects takes long).
+_inside: dict[int, CodeType] = {}
+
+
 def here() -> Site | None:
     """The innermost frame that is neither offarray's nor NumPy's."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(0)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_HERE) and not name.startswith(_NUMPY):
-            return frame.f_code, frame.f_lasti, frame.f_globals.get("__name__", "<unknown>"), frame.f_globals
+        code = frame.f_code
+        if id(code) not in _inside:
+            name = code.co_filename
+            if not name.startswith(_HERE) and not name.startswith(_NUMPY):
+                names = frame.f_globals
+                return code, frame.f_lasti, names.get("__name__", "<unknown>"), names
+            _inside[id(code)] = code
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

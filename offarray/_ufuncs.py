@@ -44,27 +44,33 @@ class ufunc(metaclass=UfuncType):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == self.nin:
             room = settings.eager_size
+            if len(args) == 1 and type(args[0]) is ndarray:
+                x = args[0]
+                at = x._at
+                if (at is HOST or at == x._base.node.serial) and x._np.size <= room:
+                    r = self.real(x._np)
+                    if type(r) is RealArray:
+                        return fresh(r)
+                    return tuple(map(_own, r)) if type(r) is tuple else r
+                r = _direct.unary(self.real, x)
+                return _method(self, "__call__", args, kwargs) if r is None else r
             real: list[Any] = []
             for v in args:
                 t = type(v)
                 if t is ndarray:
-                    if v._at is HOST:
-                        a = v._np
-                        room -= a.size
-                        real.append(a)
-                    else:
+                    at = v._at
+                    if at is not HOST and at != v._base.node.serial:
                         room = -1
                         break
+                    a = v._np
+                    room -= a.size
+                    real.append(a)
                 elif t in SCALARS:
                     real.append(v)
                 else:
                     return _method(self, "__call__", args, kwargs)
             if room < 0:
-                r = None
-                if len(args) == 1:
-                    r = _direct.unary(self.real, args[0])
-                elif len(args) == 2:
-                    r = _direct.binary(self.real, *args)
+                r = _direct.binary(self.real, *args) if len(args) == 2 else None
                 return _method(self, "__call__", args, kwargs) if r is None else r
             r = self.real(*real)
             if type(r) is RealArray:
@@ -328,25 +334,30 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
 
 def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
     real = uf.real
-    record = _lazy.power if real is numpy.power else _lazy.binary
+    record: Any = _direct.nothing if real is numpy.power else _direct.binary
+    late: Any = _lazy.power if real is numpy.power else _lazy.late
 
     def forward(self: ndarray, other: Any) -> Any:
         t = type(other)
-        room = settings.eager_size
         if t is ndarray:
-            if other._at is HOST:
+            at = other._at
+            if at is HOST or at == other._base.node.serial:
                 b = other._np
-                room -= b.size
+                room = settings.eager_size - b.size
             else:
                 room = -1
         elif t in SCALARS:
             b = other
+            room = settings.eager_size
         else:
             return _slow(self, other, op, uf, name, False)
-        if self._at is HOST and self._np.size <= room:
+        at = self._at
+        if (at is HOST or at == self._base.node.serial) and self._np.size <= room:
             r = op(self._np, b)
         else:
             r = record(real, self, other)
+            if r is None:
+                r = late(real, self, other)
             if r is not NotImplemented:
                 return r
             r = _hosted(real, op, (self, other), (host(self), host(other) if t is ndarray else other))
@@ -361,7 +372,8 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
     def reflected(self: ndarray, other: Any) -> Any:
         if type(other) not in SCALARS:
             return _slow(self, other, op, uf, name, True)
-        if self._at is HOST and self._np.size <= settings.eager_size:
+        at = self._at
+        if (at is HOST or at == self._base.node.serial) and self._np.size <= settings.eager_size:
             r = op(other, self._np)
         else:
             r = _lazy.binary(real, other, self)
@@ -378,6 +390,16 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
 
     def method(self: ndarray, other: Any) -> Any:
         t = type(other)
+        if self._at is HOST:  # nothing else looks at its memory
+            room = settings.eager_size - self._np.size
+            if t in SCALARS and room >= 0:
+                op(self._np, other)
+                return self
+            if t is ndarray:
+                at = other._at
+                if (at is HOST or at == other._base.node.serial) and other._np.size <= room:
+                    op(self._np, other._np)
+                    return self
         if t is ndarray or t in SCALARS or t in _BASIC or issubclass(t, RealArray):
             if _lazy.inplace(real, self, other) is self:
                 return self
@@ -397,7 +419,8 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
 
 def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
     def method(self: ndarray) -> Any:
-        if self._at is HOST and self._np.size <= settings.eager_size:
+        at = self._at
+        if (at is HOST or at == self._base.node.serial) and self._np.size <= settings.eager_size:
             r = op(self._np)
         else:
             r = _lazy.unary(real, self)
