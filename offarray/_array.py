@@ -3,7 +3,8 @@
 in: every room of the surface; out: fusion.node.Base through `_memory.adopt` and `_memory.view`.
 
 A handle on memory that NumPy has just made is in *host mode*: `_at` is True, `_np` is the truth, and base, offset,
-strides, shape, dtype are worked out when somebody asks (`__getattr__`).  Small work never asks.
+strides, shape, dtype are worked out when somebody asks (`__getattr__`).  Small work never asks.  The views of such a handle
+are in host mode too; the owner keeps weak references to them, and they get its base together with it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from abc import ABCMeta
 from collections.abc import Iterable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy
 
@@ -22,7 +24,21 @@ from .fusion.node import Base
 RealArray = numpy.ndarray
 Array = numpy.ndarray[Any, Any]
 HOST = True  # `_at` of a handle in host mode
-_new = object.__new__
+
+
+class Handle:
+    """What small work reads of a handle: C fields where `_array.pxd` is compiled along."""
+
+    __slots__ = ("_at", "_loose", "_np", "_owner", "__weakref__")
+
+    _at: Any
+    _loose: Any  # references to the views in host mode of an owner in host mode
+    _np: Any
+    _owner: Any
+
+
+if "_new" not in globals():
+    globals()["_new"] = Handle.__new__  # compiled, `_new` is a C function of that file
 
 
 class Subclassable(numpy.ndarray):
@@ -96,7 +112,7 @@ def make(
     owner: Any = None, writeable: bool = True,
 ) -> ndarray:  # fmt: skip
     """A handle on `base`."""
-    x = _new(ndarray)
+    x: Any = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
     x._base = base
     x._offset = offset
     x._strides = strides
@@ -110,11 +126,22 @@ def make(
 
 def fresh(a: Array) -> ndarray:
     """A handle in host mode on a NumPy array that owns its memory and is nobody else's."""
-    x = _new(ndarray)
+    x: Handle = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
     x._np = a
     x._at = HOST
     x._owner = None
-    return x
+    return x  # type: ignore[return-value]
+
+
+def _references(a: Any) -> int:
+    return getrefcount(a)
+
+
+def _passed(a: Any) -> int:
+    return _references(a)
+
+
+_ALONE = _memory.counted(_passed)  # of an array that only the caller of a function like `wrap` holds
 
 
 def wrap(a: Any, parents: Iterable[Any] = ()) -> Any:
@@ -127,7 +154,7 @@ def wrap(a: Any, parents: Iterable[Any] = ()) -> Any:
         return a
     root = a.base
     if root is None:
-        if getrefcount(a) > 3:
+        if _references(a) > _ALONE:
             return _memory.foreign(a)
         return fresh(a)
     for p in parents:
@@ -140,26 +167,34 @@ def wrap(a: Any, parents: Iterable[Any] = ()) -> Any:
 
 def view(a: Array, parent: Any) -> ndarray:
     """A handle on `a`, which looks at the memory of the handle `parent`."""
+    x: Any = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
+    x._np = a
+    x._owner = root = parent if parent._owner is None else parent._owner
+    if parent._at is HOST and type(root) is ndarray:
+        x._at = HOST
+        loose = root._loose
+        if loose is None:
+            root._loose = [ref(x)]
+        else:
+            if len(loose) & 63 == 63:
+                loose[:] = [r for r in loose if r() is not None]
+            loose.append(ref(x))
+        return x
     base = parent._base
     node = base.node
-    x = _new(ndarray)
     x._base = base
-    x._np = a
     x._at = node.serial
-    x._owner = parent if parent._owner is None else parent._owner
     x._offset = address(a) - node.buffer.address
     return x
 
 
-class ndarray(metaclass=ArrayType):
+class ndarray(Handle, metaclass=ArrayType):
     """An array as NumPy's `numpy.ndarray`, whose value may still be pending.
 
     See `numpy.ndarray` for the attributes and methods.
     """
 
-    __slots__ = (
-        "_base", "_offset", "_strides", "_shape", "_dtype", "_owner", "_writeable", "_np", "_at", "__weakref__",
-    )  # fmt: skip
+    __slots__ = ("_base", "_offset", "_strides", "_shape", "_dtype", "_writeable")
     __array_priority__ = 0.0
     __hash__: Any = None
 
@@ -168,10 +203,7 @@ class ndarray(metaclass=ArrayType):
     _strides: tuple[int, ...]
     _shape: tuple[int, ...]
     _dtype: numpy.dtype[Any]
-    _owner: Any
     _writeable: bool
-    _np: Any
-    _at: Any
     if TYPE_CHECKING:  # installed by _ufuncs.py, _indexing.py and _methods.py
 
         def __getitem__(self, key: Any) -> Any: ...

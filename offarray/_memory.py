@@ -6,7 +6,9 @@ in: _array.py; out: fusion.node.Base and runtime.buffer.
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,6 +37,12 @@ def connect(*doors: Any) -> None:
     ndarray, host, fresh, view, wrap = doors
 
 
+def counted(count: Callable[[Any], int]) -> int:
+    """What `count` finds for an array that one variable of a Python function holds; this file is never compiled."""
+    a = RealArray(0)
+    return count(a)
+
+
 def address(a: Array) -> int:
     """Address of the first element."""
     return _pointer(id(a) + _DATA).value or 0
@@ -46,7 +54,14 @@ def native(dtype: numpy.dtype[Any]) -> bool:
 
 
 def adopt(x: Any, foreign: bool = False) -> Base:
-    """The base of a handle in host mode, made now."""
+    """The base of a handle in host mode, made now; its views in host mode get it too."""
+    owner = x._owner
+    if type(owner) is ndarray and not foreign:
+        if owner._at is True:
+            adopt(owner)
+        else:
+            link(x, owner._base)
+        return x._base  # type: ignore[no-any-return]
     a = x._np
     dtype = a.dtype
     buffer = buffers.adopt(a, foreign)
@@ -59,7 +74,22 @@ def adopt(x: Any, foreign: bool = False) -> Base:
     x._offset = address(a) - buffer.address
     base = x._base = Base(node)
     x._at = node.serial
+    loose = x._loose
+    if loose is not None:
+        x._loose = None
+        for reference in loose:
+            y = reference()
+            if y is not None:
+                link(y, base)
     return base
+
+
+def link(x: Any, base: Base) -> None:
+    """Put a view in host mode on its owner's base."""
+    node = base.node
+    x._base = base
+    x._at = node.serial
+    x._offset = address(x._np) - node.buffer.address  # type: ignore[union-attr]
 
 
 def foreign(a: Array, owner: Any = None) -> Any:
@@ -91,6 +121,10 @@ def _strides(x: Any) -> tuple[int, ...]:
     return strides  # type: ignore[no-any-return]
 
 
+def _loose(x: Any) -> None:
+    x._loose = None
+
+
 def _writeable(x: Any) -> bool:
     x._writeable = writeable = x._np.flags.writeable
     return writeable  # type: ignore[no-any-return]
@@ -99,7 +133,7 @@ def _writeable(x: Any) -> bool:
 # slots of a handle that are worked out from `_np` when first read
 LAZY: dict[str, Callable[[Any], Any]] = {
     "_base": adopt, "_offset": _offset, "_shape": _shape, "_dtype": _dtype, "_strides": _strides,
-    "_writeable": _writeable,
+    "_writeable": _writeable, "_loose": _loose,
 }  # fmt: skip
 
 
@@ -131,13 +165,13 @@ def ready(x: Any) -> None:
 
 def export(x: Any) -> Array:
     """A NumPy array that may be handed out; what is pending on the memory reads it before anybody else writes it."""
-    host(x)
+    a = host(x)
     if x._at is not True:
         from . import _record  # records on handles
 
         _record.release(x._base)
     buffer = x._base.node.buffer
-    return buffer.export(x._dtype, x._shape, x._offset, x._strides, x._writeable)  # type: ignore[no-any-return]
+    return buffer.export(x._dtype, x._shape, x._offset, x._strides, x._writeable, a)  # type: ignore[no-any-return]
 
 
 def wrap_view(a: Array, root: Any, parents: Iterable[Any]) -> Any:
@@ -171,15 +205,47 @@ def construct(
 
 
 def relabel(x: Any, name: str, value: Any) -> None:
+    """Set shape, dtype or strides of a handle in place, where NumPy warns as NumPy does."""
+    from ._rebind import WARNINGS
+
+    for message, category in _spoken(name):
+        WARNINGS.warn(message, category)
+    put(x, name, value)
+
+
+def put(x: Any, name: str, value: Any) -> None:
     """Set shape, dtype or strides of a handle in place."""
     a = host(x)
     other = a.view()
-    setattr(other, name, value)
+    _put(other, name, value)
     if x._at is True and name != "dtype":
-        setattr(a, name, value)  # still the only array on its memory: keep it
+        _put(a, name, value)  # still the only array on its memory: keep it
         other = a
     else:
         base = x._base
         x._offset = address(other) - base.node.buffer.address
         x._np = other
     x._shape, x._dtype, x._strides = other.shape, other.dtype, other.strides
+
+
+def _put(a: Array, name: str, value: Any) -> None:
+    """Set an attribute of a NumPy array without its warning."""
+    own = getattr(a, "_set_" + name, None)  # NumPy's way for libraries, where setting the attribute is deprecated
+    if own is not None:
+        own(value)
+    elif not _spoken(name):
+        setattr(a, name, value)
+    else:
+        with warnings.catch_warnings():  # strides: nothing else makes NumPy's checks
+            warnings.simplefilter("ignore", DeprecationWarning)
+            setattr(a, name, value)
+
+
+@functools.cache
+def _spoken(name: str) -> tuple[tuple[str, type[Warning]], ...]:
+    """What this NumPy says when somebody sets the attribute: found out once, as watching warnings has a price."""
+    a = RealArray(1, "i8")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        setattr(a, name, getattr(a, name))
+    return tuple((str(w.message), w.category) for w in said)

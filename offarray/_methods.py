@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy
 
-from . import _bufferslot, _dispatch
-from ._array import RealArray, fresh, host, ndarray, plain, view, wrap
-from ._dispatch import Handles, before_write, convert, quick, result, step
+from . import _bufferslot, _dispatch, _memory
+from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
+from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step
 from ._flags import flagsobj, flatiter, setflags
+from .runtime.config import settings
 
 _reconstruct: Any = importlib.import_module("numpy._core.multiarray")._reconstruct
 
@@ -47,6 +48,11 @@ def _reads(name: str) -> Any:
     key = "ndarray." + name
 
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs and self._at is HOST and self._np.size <= settings.eager_size:
+            made = real(self._np)
+            if type(made) in SCALARS:
+                return made
+            return self if made is self._np else result(made, Handles([self]), 3)
         answer = quick(real, (self, *args), kwargs)
         if answer is not NotImplemented:
             return answer
@@ -135,13 +141,12 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
                 "Use the np.resize function or refcheck=False"
             )
         before_write(self)
-        new = numpy.zeros(size, a.dtype)
+        new = numpy.zeros(shape, a.dtype)
         keep = min(size, a.size)
-        new[:keep] = a.ravel("K")[:keep]
-        new.shape = shape
+        new.reshape(-1)[:keep] = a.ravel("K")[:keep]
         _become(self, new)
     elif size == a.size:
-        self.shape = shape
+        _memory.put(self, "shape", shape)
     else:
         _become(self, numpy.zeros(shape, a.dtype))
 
@@ -154,7 +159,7 @@ def _seen_elsewhere(x: ndarray) -> bool:
     if weakref.getweakrefcount(x):
         return True
     if x._at is True:
-        return False
+        return any(r() is not None for r in x._loose or ())
     buffer = x._base.node.buffer
     return buffer is not None and (buffer.shared or sys.getrefcount(x._base) > 2)
 
@@ -162,7 +167,7 @@ def _seen_elsewhere(x: ndarray) -> bool:
 def _become(x: ndarray, a: Any) -> None:
     """Let a handle start afresh on `a`."""
     owned = a if a.base is None else a.copy()
-    for slot in ("_base", "_offset", "_strides", "_shape", "_dtype", "_writeable"):
+    for slot in ("_base", "_offset", "_strides", "_shape", "_dtype", "_writeable", "_loose"):
         try:
             object.__delattr__(x, slot)
         except AttributeError:
