@@ -23,8 +23,9 @@ TILE = 32  # threads of a block along the vector axis, where an operand lies acr
 MANY = 1 << 15  # threads that keep a large processor busy
 BLOCKS = 1056  # blocks of 256 threads that fill it
 ROW = 1 << 15  # elements of a fold from which on several blocks share it
-KEPT = 16  # elements of a value that one thread keeps in registers
+KEPT = 128  # bytes of a value that one thread keeps in registers
 MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
+LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
 
 
@@ -80,7 +81,7 @@ class Choice:
                 width = size
         if not side_by_side or not width:
             return 1
-        lanes = min(max(width // max(SIZES[kernel.operands[o].dtype] for o in side_by_side), 1), 8)
+        lanes = min(max(width // max(SIZES[kernel.operands[o].dtype] for o in side_by_side), 1), LANES)
         costly = sum(v.op not in CHEAP for v in kernel.values if v.op != "fold")
         if len(kernel.values) > BIG or costly > 6:
             return 1
@@ -209,10 +210,12 @@ class Choice:
         if not flat and inner >= 32:
             return warp._replace(deep=True, group=THREADS if inner // lanes > 512 else 32)
         part = min(32, 1 << max(steps - 1, 1).bit_length()) if flat else 32  # threads that have something to do
+        inner_values = [v for v, dom in zip(self.kernel.values, self.scheduler.dom, strict=True) if dom & ~axes]
+        widest = max((SIZES[v.dtype] for v in inner_values), default=8)
         if len(loops) > 1 and flat and len({n[0] for n in nests}) == 1:
             for group in (part, 128, 256, 512, 1024):
                 keep = -(-steps // group)
-                if keep * lanes <= (2 * KEPT if group == 1024 else KEPT):
+                if keep * lanes * widest <= KEPT:
                     return warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
         return warp._replace(group=part) if steps <= 512 else warp._replace(group=THREADS)
 
@@ -242,7 +245,7 @@ class Choice:
             return None
         inner_axes, _, body = nest(loops[0])
         if column:
-            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-4 * MANY // pass_.units)
+            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-2 * MANY // pass_.units)
         else:
             lanes = variant.lanes if inner_axes[-1] == self.vector else 1
             deep = bool(self._loops(body)) and self._longest(loops[0]) >= 32

@@ -32,8 +32,12 @@ def ghost(x: ndarray) -> Any:
     """A NumPy array that looks like `x` and may only be viewed."""
     nowhere = _Nowhere()
     nowhere.__array_interface__ = {
-        "data": (_ADDRESS, not x._writeable), "shape": x._shape, "strides": x._strides, "typestr": x._dtype.str, "version": 3,
-    }  # fmt: skip
+        "data": (_ADDRESS, not x._writeable),
+        "shape": x._shape,
+        "strides": x._strides,
+        "typestr": x._dtype.str,
+        "version": 3,
+    }
     return numpy.asarray(nowhere)
 
 
@@ -41,7 +45,9 @@ def seen_through(x: ndarray, g: Any) -> ndarray:
     """The handle that relates to `x` as the view `g` to the ghost of `x`."""
     owner = x if x._owner is None else x._owner
     offset = x._offset + (address(g) - _ADDRESS) if g.size else x._offset
-    return make(x._base, offset, g.strides, g.shape, x._dtype if g.dtype == x._dtype else g.dtype, owner, g.flags.writeable)
+    return make(
+        x._base, offset, g.strides, g.shape, x._dtype if g.dtype == x._dtype else g.dtype, owner, g.flags.writeable
+    )
 
 
 def is_pending(x: Any) -> bool:
@@ -154,6 +160,18 @@ def _complex_part(name: str) -> Callable[[Any], Any]:
     return call
 
 
+def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
+    """One element of an array on a device, without the others; NotImplemented for any other array."""
+    node = x._base.node
+    if node.state != READY or node.buffer.device is None or node.buffer.shared or len(keys) != len(x._shape):
+        return NotImplemented
+    g = ghost(x)[tuple(slice(k, k + 1 or None) for k in keys)]
+    if g.size != 1:
+        return NotImplemented  # which raises
+    data = node.buffer.device.peek(x._offset + address(g) - _ADDRESS, x._dtype.itemsize)
+    return numpy.frombuffer(data, x._dtype)[0]
+
+
 def getitem(x: ndarray, key: Any) -> Any:
     """`x[key]` of a pending array for a basic index that leaves an array; NotImplemented for any other."""
     keys = key if type(key) is tuple else (key,)
@@ -168,14 +186,14 @@ def getitem(x: ndarray, key: Any) -> Any:
         elif k is not None and k is not Ellipsis:
             return NotImplemented
     if integers >= len(x._shape) and Ellipsis not in keys:
-        return NotImplemented
+        return _element(x, keys)
     return seen_through(x, ghost(x)[key])
 
 
 for _name in (
-    "transpose", "swapaxes", "squeeze", "diagonal", "moveaxis", "rollaxis", "expand_dims", "broadcast_to", "flip", "fliplr",
-    "flipud", "rot90", "atleast_1d", "atleast_2d", "atleast_3d", "split", "array_split", "vsplit", "hsplit", "dsplit",
-    "matrix_transpose", "permute_dims", "unstack",
+    "transpose", "swapaxes", "squeeze", "diagonal", "moveaxis", "rollaxis", "expand_dims", "broadcast_to", "flip",
+    "fliplr", "flipud", "rot90", "atleast_1d", "atleast_2d", "atleast_3d", "split", "array_split", "vsplit",
+    "hsplit", "dsplit", "matrix_transpose", "permute_dims", "unstack",
 ):  # fmt: skip
     _real = getattr(numpy, _name, None)
     if _real is not None:

@@ -111,6 +111,13 @@ class Copy:
         if write:
             self.valid = False
 
+    def peek(self, offset: int, nbytes: int) -> bytes:
+        """Bytes of the value, which the device has to hold."""
+        data = ctypes.create_string_buffer(nbytes)
+        self.device.download(ctypes.addressof(data), self.pointer + offset, nbytes)
+        trace.counters["d2h_bytes"] += nbytes
+        return data.raw
+
     def copy(self, source: Buffer, target: Buffer) -> bool:
         """Copy a whole buffer within the device; False if its value is not there."""
         if not self.valid or self.device is not cuda.device() or source.shared or target.shared:

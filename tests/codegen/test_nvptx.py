@@ -107,7 +107,7 @@ def test_launches() -> None:
     assert roles("normalised") == ["part", "join", "whole"]
     assert roles("softmax") == ["whole"]
     assert roles("softmax long") == ["part", "join", "part", "join", "whole"]
-    assert device.passes(device.EXAMPLES["softmax"]())[0].variant.keep == 4
+    assert device.passes(device.EXAMPLES["softmax"]())[0].variant.keep == 8
     assert device.passes(device.EXAMPLES["softmax wide"]())[0].variant.keep == 0
     first, again = (device.passes(device.EXAMPLES["dot"]()) for _ in range(2))
     assert first == again

@@ -50,7 +50,8 @@ class FakeDevice:
         ctypes.memmove(pointer, host, nbytes)
 
     def download(self, host: int, pointer: int, nbytes: int) -> None:
-        assert pointer in self.blocks
+        inside = [first <= pointer and pointer + nbytes <= first + len(b) for first, b in self.blocks.items()]
+        assert any(inside)
         ctypes.memmove(host, pointer, nbytes)
 
     def move(self, target: int, source: int, nbytes: int) -> None:

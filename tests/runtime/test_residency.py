@@ -39,7 +39,14 @@ def test_values_stay_where_they_are(fake: fakedevice.FakeDevice) -> None:
     for _ in range(3):
         b = np.evaluate(b * 0.5)
     assert moved() == (0, 0)
-    assert float(b[3]) == 7 / 8
+    assert float(b[3]) == 7 / 8 and b[-1] == numpy.float64((2 * N - 1) / 8)  # single elements come alone
+    assert moved() == (0, 16)
+    with pytest.raises(IndexError):
+        b[N]
+    moved()
+    b = np.evaluate(b * 1)
+    assert moved() == (SIZE, 0)  # what the host could have written goes back
+    assert (numpy.asarray(b)[:2] == [1 / 8, 3 / 8]).all()
     assert moved() == (0, SIZE)
 
 
