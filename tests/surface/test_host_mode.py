@@ -1,0 +1,76 @@
+"""Views of arrays that have no base yet: they follow the owner when it gets one."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy
+import pytest
+
+import offarray as np
+from offarray.runtime.config import config
+
+from .compare import same
+
+
+def test_views_and_owner_share_one_base_later() -> None:
+    a = np.arange(20.0)
+    b, c = a[2:], a[::2]
+    d = b[1:]
+    assert [x._at for x in (a, b, c, d)] == [True] * 4
+    base = d._base
+    assert all(x._base is base for x in (a, b, c, d))
+    assert [x._offset for x in (a, b, c, d)] == [0, 16, 0, 24]
+    assert d.base is a
+
+
+@pytest.mark.parametrize("written", ["owner", "view", "view of a view"])
+def test_lazy_writes_reach_views_made_before(written: str) -> None:
+    results = []
+    for module in (numpy, np):
+        a = module.arange(3000.0)
+        b = a[10:]
+        c = b[::2]
+        target = {"owner": a, "view": b, "view of a view": c}[written]
+        before = a * 3
+        with config(eager_size=0):
+            target += before[: target.size]
+            target *= 2
+            after = a + 1
+        results.append((a, b, c, before, after))
+    same(results[1], results[0])
+
+
+def test_many_dead_views_are_forgotten() -> None:
+    a = np.arange(10.0)
+    kept = a[3:]
+    for i in range(1000):
+        a[i % 5 :]
+    assert len(a._loose) < 200
+    gc.collect()
+    with config(eager_size=0):
+        a += 1
+    same(kept, numpy.arange(10.0)[3:] + 1)
+
+
+def test_views_outlive_their_owner() -> None:
+    def view() -> Any:
+        return np.arange(6.0).reshape(2, 3).T
+
+    v = view()
+    gc.collect()
+    with config(eager_size=0):
+        v += 1
+        same(v * 2, (numpy.arange(6.0).reshape(2, 3).T + 1) * 2)
+    assert v.base is not None
+
+
+def test_resize_refuses_while_a_view_lives() -> None:
+    a = np.arange(4)
+    v = a[1:]
+    with pytest.raises(ValueError, match="references"):
+        a.resize(9)
+    del v
+    a.resize(5)
+    assert a.tolist() == [0, 1, 2, 3, 0]
