@@ -86,7 +86,8 @@ def _cuda(kernel: Kernel, target: Target) -> Compiled:
     reason = gpu.unsupported(kernel)
     if reason is None:
         return gpu.compiled(kernel, target, key_of(kernel, target))
-    trace.log(3, f"kernel on the host: {reason}")
+    trace.log(2, f"no device runs this kernel, the host does: {reason}")
+    trace.emit("host_kernel", None, reason=reason)
     return _host(kernel, host_target())
 
 
