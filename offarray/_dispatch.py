@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from . import _fallback, _rebind, _scalar
-from ._array import HOST, Overriding, Subclassable, fresh, host, ndarray, plain, wrap
+from ._array import HOST, Overriding, Subclassable, fresh, host, ndarray, plain, view, wrap
 from ._memory import foreign, native, wrap_view
 from ._record import before_host_write
 from .fusion.node import READY
@@ -262,29 +262,43 @@ _QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue), *map(type,
 
 
 def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`impl` at once on a small ready array and options that are no arrays; NotImplemented for any other call."""
+    """`impl` at once on small ready arrays and options that are no arrays; NotImplemented for any other call."""
     x = args[0]
     at = x._at
     if at is not HOST and at != x._base.node.serial:
         return NotImplemented
     a = x._np
-    if a.size > settings.eager_size:
-        return NotImplemented
+    room = settings.eager_size - a.size
+    rest = []
     for v in args[1:]:
-        if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
+        t = type(v)
+        if t is ndarray:
+            if v._at is not HOST or v._np.shape != a.shape:
+                return NotImplemented
+            room -= a.size
+            rest.append(v._np)
+        elif t in _QUICK or (t is tuple and set(map(type, v)) <= _QUICK):
+            rest.append(v)
+        else:
             return NotImplemented
+    if room < 0:
+        return NotImplemented
     for v in kwargs.values():
         if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
             return NotImplemented
-    made = impl(a, *args[1:], **kwargs)
+    made = impl(a, *rest, **kwargs)
     if type(made) is RealArray:
         if made is a:
             return x
-        if made.base is None and sys.getrefcount(made) <= 2:
-            return fresh(made)
+        root = made.base
+        if root is None:
+            if sys.getrefcount(made) <= 2:
+                return fresh(made)
+        elif root is a or root is a.base:
+            return view(made, x)
     elif type(made) in SCALARS:
         return made
-    return result(made, Handles((x,)), 3)
+    return result(made, Handles(v for v in args if type(v) is ndarray), 3)
 
 
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
