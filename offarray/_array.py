@@ -3,8 +3,8 @@
 in: every room of the surface; out: fusion.node.Base through `_memory.adopt` and `_memory.view`.
 
 A handle on memory that NumPy has just made is in *host mode*: `_at` is True, `_np` is the truth, and base, offset,
-strides, shape, dtype are worked out when somebody asks (`__getattr__`).  Small work never asks.  The views of such a handle
-are in host mode too; the owner keeps weak references to them, and they get its base together with it.
+strides, shape, dtype are worked out when somebody asks (`__getattr__`).  Small work never asks.  The views of such a
+handle are in host mode too; the owner keeps weak references to them, and they get its base together with it.
 """
 
 from __future__ import annotations
@@ -65,10 +65,28 @@ class Overriding(Subclassable):
             kwargs["where"] = plain(kwargs["where"])
         ufunc = getattr(ufunc, "real", ufunc)
         answer = super().__array_ufunc__(ufunc, method, *map(plain, inputs), **kwargs)
-        for given, real in zip(out or (), kwargs.get("out", ()), strict=True):
+        for given, real in zip(out or (), kwargs.get("out") or (), strict=True):
             if answer is real:
                 return given
         return wrap(answer) if any(type(v) is ndarray for v in inputs) else answer
+
+
+class Dispatching(Subclassable):
+    """The base for classes that define `__array_function__`."""
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's own, with handles among the operands."""
+        return super().__array_function__(func, tuple(RealArray if t is ndarray else t for t in types), args, kwargs)
+
+
+class OverridingDispatching(Overriding, Dispatching):
+    """The base for classes that define both."""
+
+
+_STAND_INS = {
+    (False, False): Subclassable, (True, False): Overriding, (False, True): Dispatching,
+    (True, True): OverridingDispatching,
+}  # fmt: skip
 
 
 class ArrayType(ABCMeta):
@@ -77,7 +95,7 @@ class ArrayType(ABCMeta):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         if not any(type(b) is ArrayType for b in bases):
             return super().__new__(mcs, name, bases, namespace, **kwargs)
-        stand_in = Overriding if "__array_ufunc__" in namespace else Subclassable
+        stand_in = _STAND_INS["__array_ufunc__" in namespace, "__array_function__" in namespace]
         bases = tuple(stand_in if type(b) is ArrayType else b for b in bases)
         metaclass: type = type
         for b in bases:
@@ -126,11 +144,11 @@ def make(
 
 def fresh(a: Array) -> ndarray:
     """A handle in host mode on a NumPy array that owns its memory and is nobody else's."""
-    x: Handle = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
+    x: Any = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
     x._np = a
     x._at = HOST
     x._owner = None
-    return x  # type: ignore[return-value]
+    return x  # type: ignore[no-any-return]
 
 
 def _references(a: Any) -> int:

@@ -324,7 +324,12 @@ def _like(name: str, impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]
         real = [convert(v, seen) for v in args]
         return result(getattr(numpy, name)(*real, **kwargs), seen)
     kwargs.pop("like")
-    return own(like, me, (type(like),), args, kwargs)
+    answer = own(like, me, (type(like),), args, kwargs)
+    if answer is NotImplemented:
+        raise TypeError(
+            f"no implementation found for 'numpy.{name}' on types that implement __array_function__: {[type(like)]}"
+        )
+    return answer
 
 
 _NOBODY = object()
@@ -426,7 +431,10 @@ def public(
             before_write(args[writes])
         return step(name, run, args, kwargs, door, call)
 
-    return dressed(call, real)
+    made = dressed(call, real)
+    # what a subclass's super().__array_function__ calls
+    made._implementation = lambda *args, **kwargs: step(name, impl, args, kwargs, door)
+    return made  # type: ignore[no-any-return]
 
 
 CALLBACKS = frozenset({"apply_along_axis", "apply_over_axes", "piecewise", "fromfunction"})  # callbacks see handles
