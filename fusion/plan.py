@@ -78,7 +78,7 @@ def pending_order(roots: Iterable[Node]) -> list[Node]:
         node, ready = stack.pop()
         if ready:
             for source in node.src:
-                if source.state > READY:
+                if source.state != PENDING and source.state != READY:  # failed, or interrupted before its commit
                     node.state, node.error, node.src = FAILED, source.error, ()
                     break
             else:

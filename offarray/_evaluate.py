@@ -62,7 +62,7 @@ def _pending(roots: Sequence[Node]) -> list[Node]:
     wanted: list[Node] = []
     for node in roots:
         state = node.state
-        if state == FAILED:
+        if state == FAILED or state == RUNNING:  # nobody else runs it under this lock: it was interrupted
             raise _again(node)
         if state == PENDING:
             wanted.append(node)

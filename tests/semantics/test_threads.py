@@ -262,3 +262,32 @@ def test_finalizers_may_use_arrays() -> None:
     for _ in range(30):
         want = want * 0.5 + 1
     assert numpy.array_equal(numpy.array(x), want)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_interrupt_between_a_launch_and_its_commit(monkeypatch: pytest.MonkeyPatch, replayed: bool) -> None:
+    """The value was perhaps computed in memory that it took over: it raises from then on, and so does what needs it."""
+    from offarray import _evaluate
+
+    def program() -> tuple[Any, Any]:
+        x = np.array(numpy.arange(float(N)))
+        y = x * 2 + 1
+        return y, y - 1
+
+    with np.config(eager_size=0, faults="deferred"):
+        if replayed:
+            np.evaluate(program()[0])
+        y, z = program()
+
+        def interrupted(*args: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_evaluate, "_commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            np.evaluate(y)
+        monkeypatch.undo()
+        for pending in (y, z, y):
+            with pytest.raises(RuntimeError):
+                np.evaluate(pending)
+        w = np.array(numpy.arange(float(N))) * 3
+        assert float(w[2]) == 6.0
