@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -119,15 +120,23 @@ class Later:
 
 
 def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
-    """Give the module namespace `target` every public name of the NumPy module `real`, and import modules late."""
+    """Give the module namespace `target` every public name of the NumPy module `real`, and import modules late.
+
+    A name that NumPy gives with a warning is asked for, as there, each time that somebody uses it.
+    """
     later: dict[str, str] = {}
+    warned: set[str] = set()
     for name in dir(real):
         if name.startswith("_") or name in target:
             continue
         if name in _lazy(real):
             later[name] = f"{package}.{name}"
             continue
-        value = counterpart(getattr(real, name), name)
+        found, said = _look(real, name)
+        if said:
+            warned.add(name)
+            continue
+        value = counterpart(found, name)
         if type(value) is Later:
             later[name] = f"{ROOT}.{value.name}"
         else:
@@ -141,14 +150,27 @@ def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
         if where is not None:
             value = target[name] = importlib.import_module(where)
             return value
-        if name.startswith("__") or not hasattr(real, name):
-            getattr(real, name)  # NumPy's own message for names that are gone
+        if name.startswith("__"):
+            getattr(real, name)
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = counterpart(getattr(real, name), name)
+        found, said = _look(real, name)  # with NumPy's own message for names that are gone
+        for w in said:
+            _rebind.WARNINGS.warn(w.message, w.category)
+        value = counterpart(found, name)
         return importlib.import_module(f"{ROOT}.{value.name}") if type(value) is Later else value
 
     target["__getattr__"] = module_getattr
-    target["__dir__"] = lambda: sorted({*target, *later})
+    target["__dir__"] = lambda: sorted({*target, *later, *warned})
+
+
+def _look(real: types.ModuleType, name: str) -> tuple[Any, list[warnings.WarningMessage]]:
+    """A name of a NumPy module, and the warnings with which its `__getattr__` gave it: they would name our line."""
+    known = vars(real)
+    if name in known or "__getattr__" not in known:
+        return getattr(real, name), []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        return getattr(real, name), said
 
 
 ROOT = __package__ or "offarray"

@@ -100,7 +100,7 @@ class _Warnings:
         warnings.warn(message, category, stacklevel=level if frame is not None else stacklevel + 1, **kwargs)
 
 
-_WARNINGS = _Warnings()
+WARNINGS = _Warnings()
 _REPLACED[numpy._core._multiarray_umath._array_converter] = Converter  # type: ignore[attr-defined]
 
 
@@ -143,7 +143,7 @@ def module(real: types.ModuleType) -> Any:
     """A module as rebound code sees it."""
     name = real.__name__
     if name == "warnings":
-        return _WARNINGS
+        return WARNINGS
     if name != "numpy" and not name.startswith("numpy."):
         return real
     found = _modules.get(name)
@@ -188,7 +188,7 @@ def told(real: Any) -> Any:
         return real
     name = real.__globals__["__name__"]
     if name not in _told:
-        _told[name] = {**real.__globals__, "warnings": _WARNINGS}
+        _told[name] = {**real.__globals__, "warnings": WARNINGS}
     found = types.FunctionType(real.__code__, _told[name], real.__name__, real.__defaults__, real.__closure__)
     found.__kwdefaults__ = real.__kwdefaults__
     return found

@@ -6,6 +6,7 @@ Nodes and executing programs refer to buffers; a buffer refers to neither.
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 import weakref
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 import numpy
 from numpy.lib.array_utils import byte_bounds
 
-from . import pool
+from . import lattice, pool
 
 Array = numpy.ndarray[Any, Any]
 DType = numpy.dtype[Any]
@@ -145,7 +146,9 @@ class Buffer:
             self.device.look(self)
         if 0 in shape:
             offset = 0  # NumPy refuses an offset into empty memory
-        if dtype.hasobject and dtype.kind != "T":
+        if dtype.kind == "T":
+            array = self._sliced(dtype, shape, offset, strides)
+        elif dtype.hasobject:
             array = self._references(self.array, dtype, shape, offset, strides)
         else:
             array = numpy.ndarray(shape, dtype, self.raw, offset, strides)
@@ -155,13 +158,16 @@ class Buffer:
 
     def export(
         self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None,
-        writeable: bool = True,
+        writeable: bool = True, like: Array | None = None,
     ) -> Array:  # fmt: skip
-        """An array to hand out: while it, or anything made from it without a copy, lives, the buffer is shared."""
+        """An array to hand out: while it, or anything made from it without a copy, lives, the buffer is shared.
+
+        `like` is an array of our own on the same elements, if there is one.
+        """
         if self.device is not None:
             self.device.look(self)
         if self.foreign:
-            array = self.view(dtype, shape, offset, strides)
+            array = like.view() if like is not None and dtype.kind == "T" else self.view(dtype, shape, offset, strides)
         else:
             token = self._export() if self._export is not None else None
             if token is None:
@@ -169,7 +175,9 @@ class Buffer:
                 self._export = weakref.ref(token)
             if 0 in shape:
                 offset = 0
-            if dtype.hasobject and dtype.kind != "T":
+            if dtype.kind == "T":
+                array = lattice.hold(self._sliced(dtype, shape, offset, strides) if like is None else like, token)
+            elif dtype.hasobject:
                 array = self._references(token, dtype, shape, offset, strides)
             else:
                 array = numpy.ndarray(shape, dtype, self._bytes(token), offset, strides)
@@ -186,9 +194,21 @@ class Buffer:
             "typestr": dtype.str, "descr": dtype.descr, "version": 3,
         }  # fmt: skip
         array = numpy.asarray(Memory(owner, interface))
-        if array.dtype != dtype:
-            array.dtype = dtype  # type: ignore[misc]
-        return array
+        if array.dtype != dtype and dtype == self.array.dtype:  # `descr` told less than all about it
+            return lattice.hold(self._sliced(dtype, shape, offset, strides), owner)
+        return array if array.dtype == dtype else array.view(dtype)
+
+    def _sliced(self, dtype: DType, shape: tuple[int, ...], offset: int, strides: tuple[int, ...] | None) -> Array:
+        """A view of the owner itself, whose type of elements it has."""
+        if 0 in shape:
+            return numpy.empty(shape, dtype)
+        size = dtype.itemsize
+        if strides is None:
+            steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        else:
+            steps = tuple(s // size for s in strides)
+        flat = lattice.line(self.array)
+        return lattice.strided(flat, (self.address + offset - address_of(flat)) // size, tuple(shape), steps)
 
 
 fresh: Callable[[int], Buffer | None] | None = None  # once a device is in use: makes buffers without host memory

@@ -72,6 +72,9 @@ def test_views_are_numpys_views() -> None:
         numpy.array([(1, 2.0), (3, 4.0)], "i4,f8"), numpy.arange(24.0).reshape(2, 3, 4)[:, ::-1, 1::2],
         numpy.array([1, None, "x"], object), numpy.array([1, None, "x", []], object)[::-2],
         numpy.array([(1, "a"), (2, None)], [("n", "i4"), ("o", object)]), numpy.array(["a", "long" * 9], "T"),
+        numpy.array(["a", "long" * 9], "T")[::-1], numpy.array("long" * 9, "T"),
+        numpy.array([["a", "b"], ["long" * 9, "e"]], "T").T[::-1],
+        numpy.array([(1, "a"), (2, None)], numpy.dtype([("n", "i1"), ("o", object)], align=True)),
     ],
     ids=lambda a: f"{a.dtype.char}{a.shape}",
 )  # fmt: skip
@@ -89,6 +92,41 @@ def test_adopted_memory_seen_again(array: numpy.ndarray, foreign: bool) -> None:
         assert numpy.shares_memory(seen, array) or not array.size
     seen = None
     assert buffer.shared is foreign
+
+
+STRINGS = numpy.array([str(i) * (i + 1) for i in range(24)], "T").reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        STRINGS, STRINGS.T, STRINGS[::-1, ::2, 1:3], STRINGS[:, 1], STRINGS[..., None, 0], STRINGS[1, 2, 3:],
+        STRINGS.reshape(-1)[::5], STRINGS[0].diagonal(), numpy.broadcast_to(STRINGS[0, 0], (2, 4)), STRINGS[:0],
+        STRINGS[:, ::-2, ::-3], STRINGS.transpose(1, 2, 0)[1:, 1:],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("foreign", [False, True])
+def test_strings_are_seen_through_views_of_their_owner(view: numpy.ndarray, foreign: bool) -> None:
+    buffer = adopt(STRINGS, foreign)
+    where = (view.dtype, view.shape, view.__array_interface__["data"][0] - buffer.address, view.strides)
+    inner, out = buffer.view(*where), buffer.export(*where, writeable=False)
+    for seen in (inner, out):
+        assert type(seen) is numpy.ndarray
+        assert seen.tolist() == view.tolist()
+        assert numpy.shares_memory(seen, STRINGS) or not view.size
+    assert not out.flags.writeable
+    if view.size:
+        out = out[..., None].T  # NumPy shortens chains of bases
+        assert buffer.shared
+    del out, seen
+    gc.collect()
+    assert buffer.shared is foreign
+
+
+def test_strings_are_not_seen_through_views_that_overlap_themselves() -> None:
+    buffer = adopt(STRINGS, False)
+    with pytest.raises(TypeError, match="overlaps itself"):
+        buffer.view(STRINGS.dtype, (22, 3), 0, (16, 16))
 
 
 def test_references_stay_alive_in_an_exported_object_array() -> None:

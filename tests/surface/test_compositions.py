@@ -74,6 +74,7 @@ def _operands(module: Any, n: int, pending: bool) -> tuple[Any, Any]:
     return (m + 0.5, v * 2) if pending else (m, v)
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", CASES)
 def test_values_are_numpys(name: str, size: str) -> None:

@@ -6,6 +6,7 @@ import importlib
 import subprocess
 import sys
 import types
+import warnings
 
 import numpy
 import pytest
@@ -30,6 +31,7 @@ def _public(module: types.ModuleType) -> list[str]:
     return [n for n in dir(module) if not n.startswith("_") and n not in GONE]
 
 
+@pytest.mark.filterwarnings("ignore:The chararray class is deprecated:DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("name", MODULES)
 def test_public_names_exist(name: str) -> None:
     real = _numpy(name)
@@ -69,6 +71,23 @@ def test_modules_are_attributes_and_importable_from() -> None:
         "assert zeros is np.zeros\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_deprecated_names_warn_when_used_and_name_the_users_line() -> None:
+    for use in (lambda np: np.char.chararray, lambda np: np.char.array, lambda np: np.char.add, lambda np: np.fix(1.5)):
+        heard = []
+        for module in (numpy, offarray):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                use(module)
+            heard.append([(w.category, str(w.message), w.filename, w.lineno) for w in caught])
+        assert heard[1] == heard[0]
+    assert "chararray" in dir(offarray.char)
+
+
+def test_import_says_nothing() -> None:
+    code = "import offarray as np, offarray.char\nfrom offarray import *\nnp.char.upper('a'); dir(np.char); zeros(3)"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
 
 
 def test_gone_names_say_what_numpy_says() -> None:

@@ -66,6 +66,28 @@ def test_types_without_a_plain_buffer_come_back_as_they_were(dtype: Any) -> None
     assert numpy.asarray(a).dtype == dtype
 
 
+@pytest.mark.parametrize(
+    "see",
+    [
+        lambda a: a, lambda a: a[::-1], lambda a: a.T[1:], lambda a: a[1, ::2], lambda a: a[:, None, :, 0],
+        lambda a: a.diagonal(0, 0, 2), lambda a: a.reshape(-1)[3::5], lambda a: a[..., :0], lambda a: a[1, 1, 1, ...],
+    ],
+)  # fmt: skip
+def test_views_of_strings_are_handed_out_on_their_memory(see: Any) -> None:
+    def make(np: Any) -> Any:
+        return np.array([str(i) * (i + 1) for i in range(24)], numpy.dtypes.StringDType()).reshape(2, 3, 4)
+
+    a = make(np)
+    b, want = see(a), see(make(numpy))
+    c = numpy.asarray(b)
+    numpy.testing.assert_array_equal(c, want)
+    assert c.flags.writeable is want.flags.writeable
+    if c.size and c.flags.writeable:
+        c[...] = "written by another library"
+        assert set(b.ravel().tolist()) == {"written by another library"}
+        assert (a == "written by another library").sum() == c.size
+
+
 def test_interfaces_are_told_to_those_who_ask(x: Any) -> None:
     facts = x.__array_interface__
     assert facts["shape"] == (3000,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 import weakref
 from typing import Any
 
@@ -182,9 +183,37 @@ def test_attributes_can_be_set() -> None:
         d.flat[3] = 9
         e = np.arange(4)
         e.flags.writeable = False
-        return a, b, c, d, e.flags.writeable, a.T.flags.f_contiguous, a[::2].flags["C"], a.flags.num
+        f = np.arange(4000) + 1
+        f.shape = (2, 2000)
+        f.strides = f.strides
+        f.dtype = np.uint64
+        return a, b, c, d, e.flags.writeable, a.T.flags.f_contiguous, a[::2].flags["C"], a.flags.num, f
 
-    same(body(np), body(numpy))
+    heard = []
+    for module in (np, numpy):
+        with warnings.catch_warnings(record=True) as caught:  # newer releases of NumPy deprecate some
+            warnings.simplefilter("always")
+            made = body(module)
+        heard.append((made, [(w.category, str(w.message), w.filename, w.lineno) for w in caught]))
+    same(heard[0][0], heard[1][0])
+    assert heard[0][1] == heard[1][1]
+    assert all(w[0] is DeprecationWarning for w in heard[0][1])
+
+
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+@pytest.mark.parametrize("size", [6, 6000])
+@pytest.mark.parametrize(
+    ("name", "value"), [("shape", (7,)), ("shape", "x"), ("strides", (99,)), ("dtype", "zz"), ("dtype", "V7")]
+)
+def test_attributes_refuse_what_numpy_refuses(name: str, value: Any, size: int) -> None:
+    messages = []
+    for module in (numpy, np):
+        a = module.arange(size) + 1
+        with pytest.raises((TypeError, ValueError)) as caught:
+            setattr(a, name, value)
+        numpy.testing.assert_array_equal(numpy.asarray(a), numpy.arange(size) + 1)
+        messages.append((caught.type, str(caught.value)))
+    assert messages[0] == messages[1]
 
 
 def test_readonly_arrays_refuse_writes() -> None:
@@ -225,3 +254,17 @@ def test_constructor_makes_arrays_on_given_memory() -> None:
     part[:] = -1
     same(y, numpy.array([0, -1, 2, -1, 4, -1, 6, 7, 8, 9]))
     assert np.ndarray((2, 2), order="F").flags.f_contiguous
+
+
+def test_subclass_that_overrides_functions_calls_super() -> None:
+    seen = []
+
+    class Watched(np.ndarray):  # type: ignore[misc]
+        def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            seen.append(func)
+            return super().__array_function__(func, types, args, kwargs)
+
+    w = np.arange(4.0).view(Watched)
+    assert np.sum(w) == 6
+    assert np.concatenate([w, np.arange(2.0)]).tolist() == [0, 1, 2, 3, 0, 1]
+    assert seen == [np.sum, np.concatenate]
