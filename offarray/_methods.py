@@ -197,6 +197,14 @@ def _part(name: str) -> Any:
     return property(get, put, doc=getattr(RealArray, name).__doc__)
 
 
+def _sets(name: str) -> Any:
+    def put(self: ndarray, value: Any, /) -> None:
+        _memory.put(self, name, value)
+
+    put.__doc__ = getattr(RealArray, "_set_" + name).__doc__
+    return put
+
+
 def _set_flat(self: ndarray, value: Any) -> None:
     before_write(self)
     host(self).flat = convert(value, Handles())  # type: ignore[misc]
@@ -330,6 +338,9 @@ def install(cls: Any) -> None:
         method.__doc__ = getattr(RealArray, name).__doc__
         method.__wrapped__ = getattr(RealArray, name)  # what inspect.signature reads
         setattr(cls, name, method)
+    for name in ("shape", "dtype"):
+        if hasattr(RealArray, "_set_" + name):
+            setattr(cls, "_set_" + name, _sets(name))
     for name in ("T", "mT", "real", "imag"):
         setattr(cls, name, _part(name))
     for name in ("__array_interface__", "__array_struct__"):
