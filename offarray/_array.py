@@ -60,6 +60,7 @@ class Overriding(Subclassable):
         """NumPy's own, with handles among the operands."""
         out = kwargs.get("out")
         if out is not None:
+            out = out if type(out) is tuple else (out,)
             kwargs["out"] = tuple(map(plain, out))
         if type(kwargs.get("where")) is ndarray:
             kwargs["where"] = plain(kwargs["where"])
