@@ -13,7 +13,7 @@ from . import _lazy
 from ._array import RealArray, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS
 from ._memory import native
-from ._views import ghost, is_pending
+from ._views import ghost, is_pending, unwritten
 from .fusion.order import join_order
 from .runtime.config import settings
 
@@ -104,6 +104,14 @@ def _by_ghost(real: Any) -> Any:
     return call
 
 
+_empty_ghost = _by_ghost(numpy.empty_like)
+
+
+def _empty_like(*args: Any, **kwargs: Any) -> Any:
+    made = _empty_ghost(*args, **kwargs)
+    return unwritten(made) if type(made) is ndarray else made
+
+
 def _identity(name: str) -> Any:
     """A conversion that gives a handle back as it is."""
     real = getattr(numpy, name)
@@ -190,7 +198,7 @@ NATIVE.update(
     {
         "shape": _shape, "ndim": _ndim, "size": _size, "iscomplexobj": _iscomplexobj, "isrealobj": _isrealobj,
         "result_type": _by_type(numpy.result_type), "common_type": _by_ghost(numpy.common_type),
-        "empty_like": _by_ghost(numpy.empty_like), "zeros_like": _by_ghost(numpy.zeros_like),
+        "empty_like": _empty_like, "zeros_like": _by_ghost(numpy.zeros_like),
         "isfortran": _by_ghost(numpy.isfortran), "concatenate": concatenate, "concat": concatenate,
         "asarray": _identity("asarray"), "asanyarray": _identity("asanyarray"), "array": _array,
         "ascontiguousarray": _identity("ascontiguousarray"), "asfortranarray": _identity("asfortranarray"),

@@ -117,7 +117,7 @@ def _recorded(x: ndarray, key: Any, value: Any) -> bool:
         if found is None:
             return False
         target = found
-    if mask is None and _lazy.small((target, value)) and _lazy.is_ready(x):
+    if mask is None and _lazy.small((target, value)) and _lazy.is_ready(x) and not _views.on_device(x):
         return False
     if mask is None and type(value) is ndarray and _itself(target, value):
         return True  # the second half of `x[key] += y`: Python assigns the part to itself

@@ -17,8 +17,10 @@ from . import _record
 from ._array import HOST, RealArray, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import address, native
-from .fusion.node import FAILED, READY
+from .fusion.node import FAILED, READY, Base, leaf
 from .fusion.order import copy_order
+from .runtime.buffer import allocate
+from .runtime.config import settings
 
 _ADDRESS = 1 << 44
 
@@ -50,14 +52,34 @@ def seen_through(x: ndarray, g: Any) -> ndarray:
     )
 
 
+def on_device(x: ndarray) -> bool:
+    """Whether a device holds the value of `x`, or nobody has written it yet."""
+    if x._at is HOST:
+        return False
+    node = x._base.node
+    if node.state != READY or node.buffer.device is None:
+        return False
+    copy = node.buffer.device
+    return bool(copy.valid or not copy.host)
+
+
+def unwritten(x: ndarray) -> ndarray:
+    """An array that nobody has written yet; where a device computes, one without memory of the host's."""
+    a = x._np
+    if not settings.device.startswith("cuda") or a.size <= settings.eager_size or not native(a.dtype):
+        return x
+    if not a.flags.c_contiguous:
+        return x
+    return make(Base(leaf(allocate(a.nbytes), a.dtype, a.shape)), 0, a.strides, a.shape, a.dtype)
+
+
 def is_pending(x: Any) -> bool:
     """Whether `x` is a handle of a native type whose value is not in memory, or on a device."""
     if type(x) is not ndarray or x._at is HOST:
         return False
-    node = x._base.node
-    state = node.state
-    if state == READY and node.buffer.device is not None and node.buffer.device.valid:
-        return native(x._dtype)
+    state = x._base.node.state
+    if state == READY:
+        return on_device(x) and native(x._dtype)
     return state != READY and state != FAILED and native(x._dtype)  # type: ignore[no-any-return]
 
 
@@ -164,6 +186,8 @@ def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
     """One element of an array on a device, without the others; NotImplemented for any other array."""
     node = x._base.node
     if node.state != READY or node.buffer.device is None or node.buffer.shared or len(keys) != len(x._shape):
+        return NotImplemented
+    if not node.buffer.device.valid:
         return NotImplemented
     g = ghost(x)[tuple(slice(k, k + 1 or None) for k in keys)]
     if g.size != 1:

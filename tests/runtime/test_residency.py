@@ -144,3 +144,19 @@ def test_a_forked_child_has_the_values_and_computes_on_the_host(fake: fakedevice
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert float(np.evaluate(x * 3)[3]) == 12
+
+
+@pytest.mark.parametrize(("shift", "axis"), [(1, 0), (-1, 0), (1, 1), (-1, 1)])
+def test_new_arrays_and_small_parts_are_written_on_the_device(
+    fake: fakedevice.FakeDevice, shift: int, axis: int
+) -> None:  # fmt: skip
+    with config(eager_size=1000):
+        x = np.evaluate(np.arange(4.0 * N).reshape(4 * N // 100, 100) + 0)
+        moved()
+        y = np.roll(x, shift, axis)
+        y[0, :5] = 7.0
+        np.evaluate(y)
+        assert moved() == (0, 0)
+        want = numpy.roll(numpy.arange(4.0 * N).reshape(4 * N // 100, 100), shift, axis)
+        want[0, :5] = 7
+        assert (numpy.asarray(y) == want).all()
