@@ -24,6 +24,7 @@ from .fusion.node import READY
 from .runtime.config import settings
 
 RealArray = numpy.ndarray
+PACKAGE = __package__ or "offarray"
 
 NATIVE: dict[str, Callable[..., Any]] = {}  # functions that record; one that returns NotImplemented leaves it to NumPy
 
@@ -371,7 +372,7 @@ def function_protocol(me: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             return answer
     if not operands:
         return _NOBODY
-    name = f"{getattr(me, '__module__', 'numpy')}.{me.__name__}"
+    name = f"numpy{me.__module__.removeprefix(PACKAGE)}.{me.__name__}"
     raise TypeError(
         f"no implementation found for '{name}' on types that implement __array_function__: "
         f"{list(kinds)}"
@@ -460,6 +461,7 @@ def maker(real: Callable[..., Any]) -> Callable[..., Any]:
 def dressed(call: Any, real: Any) -> Any:
     """`call` with the name, documentation and signature of `real`, entered as its counterpart."""
     functools.update_wrapper(call, real, updated=())
+    call.__module__ = PACKAGE + (real.__module__ or "numpy").removeprefix("numpy")  # where pickle finds it
     COUNTERPART[real] = call
     return call
 

@@ -74,7 +74,9 @@ def _legacy(real: Any) -> Any:
             before_write(args[0])
         return step("random." + name, real, args, kwargs)
 
-    return dressed(call, real)
+    made = dressed(call, real)
+    made.__module__, made.__qualname__ = __name__, name
+    return made
 
 
 for _name in dir(_real):
