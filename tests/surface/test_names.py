@@ -116,3 +116,14 @@ def test_ufuncs_stand_for_numpys() -> None:
         assert getattr(offarray.add, name) == getattr(numpy.add, name)
     assert offarray.matmul.signature == numpy.matmul.signature
     assert repr(offarray.add) == repr(numpy.add)
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "concatenate", "linalg.norm", "fft.fft", "add", "vectorize", "random.rand", "zeros"]
+)
+def test_functions_can_be_pickled(name: str) -> None:
+    import operator
+    import pickle
+
+    value = operator.attrgetter(name)(offarray)
+    assert pickle.loads(pickle.dumps(value)) is value
