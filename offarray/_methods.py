@@ -182,6 +182,11 @@ def _become(x: ndarray, a: Any) -> None:
 
 def _part(name: str) -> Any:
     def get(self: ndarray) -> Any:
+        if self._at is True:
+            a = self._np
+            r = getattr(a, name)
+            if type(r) is RealArray and (r.base is a or (r.base is not None and r.base is a.base)):
+                return view(r, self)
         native = _dispatch.NATIVE.get("ndarray." + name)
         if native is not None:
             answer = native(self)
@@ -242,9 +247,11 @@ def array(self: ndarray, dtype: Any = None, *, copy: Any = None) -> Any:
     return a.__array__(copy=True) if dtype is None else a.__array__(dtype, copy=True)
 
 
-def array_function(self: ndarray, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+def array_function(self: ndarray, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """NEP 18: a NumPy function was called on our arrays."""
-    for t in kinds:
+    if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+        raise TypeError("args must be a tuple and kwargs a dict")
+    for t in types:
         if t is not ndarray and not issubclass(t, RealArray):
             return NotImplemented
     own = _dispatch.COUNTERPART.get(func)
@@ -345,6 +352,7 @@ def install(cls: Any) -> None:
         setattr(cls, name, _part(name))
     for name in ("__array_interface__", "__array_struct__"):
         setattr(cls, name, _interface(name))
+    cls.__module__ = __package__
     cls.flat = property(flatiter, _set_flat, doc=RealArray.flat.__doc__)
     cls.flags = property(flagsobj, doc=RealArray.flags.__doc__)
     cls.ctypes = property(lambda self: plain(self).ctypes, doc=RealArray.ctypes.__doc__)
