@@ -77,9 +77,10 @@ def is_pending(x: Any) -> bool:
     """Whether `x` is a handle of a native type whose value is not in memory, or on a device."""
     if type(x) is not ndarray or x._at is HOST:
         return False
-    state = x._base.node.state
+    node = x._base.node
+    state = node.state
     if state == READY:
-        return on_device(x) and native(x._dtype)
+        return node.buffer.device is not None and on_device(x) and native(x._dtype)
     return state != READY and state != FAILED and native(x._dtype)  # type: ignore[no-any-return]
 
 
