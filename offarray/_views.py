@@ -57,7 +57,7 @@ def on_device(x: ndarray) -> bool:
     if x._at is HOST:
         return False
     node = x._base.node
-    if node.state != READY or node.buffer.device is None:
+    if node.state != READY or node.buffer is None or node.buffer.device is None:
         return False
     copy = node.buffer.device
     return bool(copy.valid or not copy.host)
@@ -77,7 +77,7 @@ def is_pending(x: Any) -> bool:
     """Whether `x` is a handle of a native type whose value is not in memory, or on a device."""
     if type(x) is not ndarray or x._at is HOST:
         return False
-    node = x._base.node
+    node: Any = x._base.node
     state = node.state
     if state == READY:
         return node.buffer.device is not None and on_device(x) and native(x._dtype)
@@ -185,15 +185,15 @@ def _complex_part(name: str) -> Callable[[Any], Any]:
 
 def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
     """One element of an array on a device, without the others; NotImplemented for any other array."""
-    node = x._base.node
-    if node.state != READY or node.buffer.device is None or node.buffer.shared or len(keys) != len(x._shape):
+    buffer = x._base.node.buffer if x._base.node.state == READY else None
+    if buffer is None or buffer.device is None or buffer.shared or len(keys) != len(x._shape):
         return NotImplemented
-    if not node.buffer.device.valid:
+    if not buffer.device.valid:
         return NotImplemented
     g = ghost(x)[tuple(slice(k, k + 1 or None) for k in keys)]
     if g.size != 1:
         return NotImplemented  # which raises
-    data = node.buffer.device.peek(x._offset + address(g) - _ADDRESS, x._dtype.itemsize)
+    data = buffer.device.peek(x._offset + address(g) - _ADDRESS, x._dtype.itemsize)
     return numpy.frombuffer(data, x._dtype)[0]
 
 
