@@ -6,6 +6,7 @@ NumPy itself is asked once for each combination.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy
@@ -74,12 +75,16 @@ def _resolve(real: numpy.ufunc, kinds: tuple[Any, ...], dtype: DType | None) -> 
     return Loop(inputs, ops, outputs)
 
 
+_EXACT = 1 << 53  # integers below it are doubles
+_limits = functools.cache(numpy.iinfo)
+
+
 def scalar(value: Any, dtype: DType) -> Any:
     """A Python scalar as a NumPy scalar of `dtype`, or None where it does not fit."""
-    if type(value) is float and dtype.char in "dD":
+    if dtype.char in "dD" and (type(value) is float or (type(value) is int and -_EXACT < value < _EXACT)):
         return dtype.type(value)
     if dtype.kind in "iu":
-        info = numpy.iinfo(dtype)
+        info = _limits(dtype)
         if not isinstance(value, int) or not info.min <= value <= info.max:
             return None
         return dtype.type(value)

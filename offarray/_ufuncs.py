@@ -13,11 +13,10 @@ from typing import Any
 import numpy
 
 from . import _direct, _dispatch, _fallback, _lazy, _rebind, _reductions
-from ._array import HOST, RealArray, fresh, host, ndarray, plain
+from ._array import HOST, Handle, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
 from .runtime.config import settings
 
-_new = object.__new__
 _real_ufunc_override = RealArray.__array_ufunc__
 _NOBODY = object()
 
@@ -28,7 +27,7 @@ class UfuncType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return type(instance) is cls or isinstance(instance, numpy.ufunc)
 
-    def __subclasscheck__(cls, subclass: type) -> bool:
+    def __subclasscheck__(cls, subclass: Any) -> bool:
         return subclass is cls or issubclass(subclass, numpy.ufunc)
 
 
@@ -45,9 +44,9 @@ class ufunc(metaclass=UfuncType):
         if not kwargs and len(args) == self.nin:
             room = settings.eager_size
             if len(args) == 1 and type(args[0]) is ndarray:
-                x = args[0]
+                x: Handle = args[0]
                 at = x._at
-                if (at is HOST or at == x._base.node.serial) and x._np.size <= room:
+                if (at is HOST or at == args[0]._base.node.serial) and x._np.size <= room:
                     r = self.real(x._np)
                     if type(r) is RealArray:
                         return fresh(r)
@@ -180,7 +179,7 @@ _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, t
 _overrides.update(dict.fromkeys(SCALARS, False))
 
 
-def overrides(t: type) -> bool:
+def overrides(t: Any) -> bool:
     """Whether operands of this type take part in NEP 13."""
     known = _overrides.get(t)
     if known is None:
@@ -226,8 +225,11 @@ def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, A
             del extra["out"]
     elif extra.get("out") is not None and type(extra["out"]) is not tuple:
         extra["out"] = (extra["out"],)
-    elif "out" in extra and extra["out"] is None:
+    elif "out" in extra and (extra["out"] is None or all(x is None for x in extra["out"])):
         del extra["out"]
+    if not extra.keys() <= _OPTIONS:
+        unknown = next(k for k in extra if k not in _OPTIONS)
+        raise TypeError(f"{uf.__name__}() got an unexpected keyword argument '{unknown}'")
     if "sig" in extra:
         extra["signature"] = extra.pop("sig")
     if method in _POSITIONAL:
@@ -243,6 +245,9 @@ def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, A
     )
 
 
+_OPTIONS = frozenset(
+    "out where axes axis keepdims casting order dtype subok signature sig initial indices array".split()
+)
 _POSITIONAL = {
     "reduce": (1, ("axis", "dtype", "out", "keepdims", "initial", "where")),
     "accumulate": (1, ("axis", "dtype", "out")),
@@ -337,12 +342,14 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
     record: Any = _direct.nothing if real is numpy.power else _direct.binary
     late: Any = _lazy.power if real is numpy.power else _lazy.late
 
-    def forward(self: ndarray, other: Any) -> Any:
+    def forward(self: Any, other: Any) -> Any:
+        me: Handle = self
         t = type(other)
         if t is ndarray:
-            at = other._at
+            y: Handle = other
+            at = y._at
             if at is HOST or at == other._base.node.serial:
-                b = other._np
+                b = y._np
                 room = settings.eager_size - b.size
             else:
                 room = -1
@@ -351,9 +358,9 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
             room = settings.eager_size
         else:
             return _slow(self, other, op, uf, name, False)
-        at = self._at
-        if (at is HOST or at == self._base.node.serial) and self._np.size <= room:
-            r = op(self._np, b)
+        at = me._at
+        if (at is HOST or at == self._base.node.serial) and me._np.size <= room:
+            r = op(me._np, b)
         else:
             r = record(real, self, other)
             if r is None:
@@ -362,19 +369,16 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
                 return r
             r = _hosted(real, op, (self, other), (host(self), host(other) if t is ndarray else other))
         if type(r) is RealArray:
-            x = _new(ndarray)
-            x._np = r
-            x._at = HOST
-            x._owner = None
-            return x
+            return fresh(r)
         return tuple(map(_own, r)) if type(r) is tuple else r
 
-    def reflected(self: ndarray, other: Any) -> Any:
+    def reflected(self: Any, other: Any) -> Any:
         if type(other) not in SCALARS:
             return _slow(self, other, op, uf, name, True)
-        at = self._at
-        if (at is HOST or at == self._base.node.serial) and self._np.size <= settings.eager_size:
-            r = op(other, self._np)
+        me: Handle = self
+        at = me._at
+        if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
+            r = op(other, me._np)
         else:
             r = _lazy.binary(real, other, self)
             if r is not NotImplemented:
@@ -388,17 +392,19 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
 def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
     real = uf.real
 
-    def method(self: ndarray, other: Any) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        me: Handle = self
         t = type(other)
-        if self._at is HOST:  # nothing else looks at its memory
-            room = settings.eager_size - self._np.size
+        if me._at is HOST:  # nothing else looks at its memory
+            room = settings.eager_size - me._np.size
             if t in SCALARS and room >= 0:
-                op(self._np, other)
+                op(me._np, other)
                 return self
             if t is ndarray:
-                at = other._at
-                if (at is HOST or at == other._base.node.serial) and other._np.size <= room:
-                    op(self._np, other._np)
+                y: Handle = other
+                at = y._at
+                if (at is HOST or at == other._base.node.serial) and y._np.size <= room:
+                    op(me._np, y._np)
                     return self
         if t is ndarray or t in SCALARS or t in _BASIC or issubclass(t, RealArray):
             if _lazy.inplace(real, self, other) is self:
@@ -418,10 +424,11 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
 
 
 def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
-    def method(self: ndarray) -> Any:
-        at = self._at
-        if (at is HOST or at == self._base.node.serial) and self._np.size <= settings.eager_size:
-            r = op(self._np)
+    def method(self: Any) -> Any:
+        me: Handle = self
+        at = me._at
+        if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
+            r = op(me._np)
         else:
             r = _lazy.unary(real, self)
             if r is not NotImplemented:

@@ -137,11 +137,22 @@ def _alloc(step: Alloc, slots: Slots) -> None:
     slots[step.slot] = fresh
 
 
+def _references(value: Any) -> int:
+    return sys.getrefcount(value)
+
+
+def _alone() -> int:
+    value = array("Q")
+    return _references(value)
+
+
+_ALONE = _alone()  # what is counted where one variable and nothing else holds a value
+
+
 def _free(step: Free, slots: Slots) -> None:
     gone = slots[step.slot]
     slots[step.slot] = None
-    # Two references, `gone` and the call's argument, mean that nobody else holds it.
-    if settings.check and gone is not None and not gone.shared and sys.getrefcount(gone) <= 2:
+    if settings.check and gone is not None and not gone.shared and _references(gone) <= _ALONE:
         gone.poison(POISON)
 
 

@@ -1,0 +1,10 @@
+cdef class Node:
+    cdef public int kind, state
+    cdef public bint taped
+    cdef public long long number
+    cdef public object op, dtype, shape, src, arg, fault, site, buffer, error, alias, demanded, serial
+
+cdef class Base:
+    cdef public Node node
+    cdef public object borrows
+    cdef object __weakref__

@@ -1,0 +1,1 @@
+from offarray._array cimport Handle, fresh
