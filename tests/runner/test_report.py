@@ -71,7 +71,7 @@ def test_first_run_is_cold_and_the_next_one_warm(run: Run, tmp_path: Path) -> No
 
 
 def test_fallback_is_told_with_its_line(run: Run, tmp_path: Path) -> None:
-    text = "import numpy as np\nx = np.ones(5000, dtype=np.longdouble)\ny = np.cumprod(x)\nprint(float(y[0]))\n"
+    text = "import numpy as np\nx = np.ones(50000, dtype=np.longdouble)\ny = np.cumprod(x)\nprint(float(y[0]))\n"
     told, printed = report(run, tmp_path, "--report", script=text)
     assert told["totals"]["fallbacks"] >= 1
     lines = {line["line"]: line for line in told["lines"]}
