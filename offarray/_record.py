@@ -15,7 +15,6 @@ from . import _errstate, _evaluate
 from ._array import HOST, make, ndarray
 from ._site import here
 from ._site import text as site_text
-from .codegen.kernel import INVALID, OVER
 from .fusion import tape
 from .fusion.memory import lasting, pending_readers, unread
 from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
@@ -24,6 +23,7 @@ from .fusion.view import View, contiguous
 from .runtime import trace
 from .runtime.buffer import allocate
 from .runtime.errors import BorrowError
+from .runtime.fault import INVALID, OVER
 
 DType = numpy.dtype[Any]
 Operand = Any  # ndarray | Node (a constant of shape ())
