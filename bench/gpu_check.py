@@ -1,6 +1,6 @@
 """Everything that only a device can show: values of every operation and kernel, and speed against the memory's.
 
-    python bench/gpu_check.py [table] [examples] [speed]      results: $OUT/gpu_check.json, or the screen
+python bench/gpu_check.py [table] [examples] [speed]      results: $OUT/gpu_check.json, or the screen
 """
 
 from __future__ import annotations
@@ -280,7 +280,6 @@ def program(name: str, x: Any, xp: Any) -> Any:
     if name == "row maximum, short":
         return x["m"].reshape(-1, 16).max(axis=1)
     raise KeyError(name)
-
 
 
 def speed() -> None:

@@ -1,6 +1,6 @@
 """Whole loops on a device and on the processor: time of a step, and the bytes that crossed between them.
 
-    OFFARRAY_DEVICE=cuda python bench/gpu_loops.py [side]
+OFFARRAY_DEVICE=cuda python bench/gpu_loops.py [side]
 """
 
 from __future__ import annotations

@@ -255,5 +255,3 @@ class Carrier(Packing):
             return rest[1:]
         ends = zip(types, rest[1:], from_slow[1:], strict=True)
         return [phi(code, t, (r, middle), (s, slow_end)) for t, r, s in ends]
-
-

@@ -419,5 +419,3 @@ def emit(
     # Vectors are spilled to aligned places: a spill across two cache lines is slow to come back.
     attributes = f"attributes #0 = {{ nounwind alignstack={target.vector} {width} }}"
     return Module("\n".join([*declared, *functions, attributes, ""]), externs)
-
-

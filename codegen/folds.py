@@ -256,9 +256,7 @@ class Counter:
         return self.code.op(f"and i64 {bits}, {less}")
 
 
-def scan_lanes(
-    code: Code, kind: Kind, lanes: int, carry: State, x: State, mask: str | None
-) -> tuple[State, State]:
+def scan_lanes(code: Code, kind: Kind, lanes: int, carry: State, x: State, mask: str | None) -> tuple[State, State]:
     """Scan over the lanes of a vector one after the other: (the new carry, every lane's prefix)."""
     types = kind.types(lanes)
     if mask is not None:
@@ -283,5 +281,3 @@ def positions(code: Code, lanes: int, first: str) -> str:
 def size_of(kind: Kind) -> int:
     """Bytes of one lane's state, every register in 8-byte words."""
     return 8 * len(kind.scalars())
-
-

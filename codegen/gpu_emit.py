@@ -333,5 +333,3 @@ def emit_device(
     function = emitter.function(name)
     attributes = f'attributes #0 = {{ nounwind convergent "nvvm.maxntid"="{variant.block}" }}'
     return "\n".join([*emitter.code.declarations, function, attributes, ""])
-
-

@@ -398,5 +398,3 @@ class DeviceLoops(Loops):
         device.leave_value(frame, n)
         code.add(f"br label %{left}")
         code.start(left)
-
-

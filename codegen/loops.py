@@ -295,7 +295,6 @@ class Loops:
         code.add(f"br label %{done}")
         code.start(done)
         result = [
-            phi(code, t, (r, last), (s, end_block))
-            for t, r, s in zip(mine.types(), mine.flat(now), total, strict=True)
+            phi(code, t, (r, last), (s, end_block)) for t, r, s in zip(mine.types(), mine.flat(now), total, strict=True)
         ]
         return mine.cut(result) | {n: now[n] for n in others.kinds}

@@ -101,5 +101,3 @@ def fold_fault(code: Code, dtype: str, x: Reg, infinite: str, nan: str, kinds: i
     high = code.op(f"select {b} {over}, {byte} {code.const('u1', OVER & kinds)}, {byte} {zero}")
     low = code.op(f"select {b} {new_nan}, {byte} {code.const('u1', INVALID & kinds)}, {byte} {zero}")
     return code.op(f"or {byte} {high}, {low}")
-
-

@@ -103,9 +103,7 @@ def _again(node: Node) -> BaseException:
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
 
 
-def _run(
-    roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]
-) -> list[Node]:
+def _run(roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> list[Node]:
     """Replay or plan, and execute; gives the nodes that were pending.
 
     Nodes that reported faults and nodes whose memory was taken over go to the lists.

@@ -279,7 +279,7 @@ def array_ufunc(self: ndarray, function: Any, method: str, *inputs: Any, **kwarg
             return NotImplemented
     if not isinstance(function, ufunc):
         raise TypeError(f"a ufunc is needed, not {type(function).__name__}")
-    own = function if type(function) is ufunc else restore(function)
+    own = function if type(function) is ufunc else restore(function)  # type: ignore[arg-type]
     if type(out) is tuple and out and out[0] is ...:
         kwargs["out"] = ...
     elif type(out) is tuple and len(out) == 1 and method != "__call__":

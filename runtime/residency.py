@@ -98,7 +98,6 @@ class Copy:
         self.device.free(self.pointer)
         self.pointer, self.valid = 0, False
 
-
     def look(self, buffer: Buffer, write: bool = True) -> None:
         """The host is about to read the buffer, and perhaps to write it."""
         if buffer.array is None:

@@ -611,5 +611,3 @@ BROKEN = [
 def test_malformed_kernels(kernel: Kernel) -> None:
     with pytest.raises(InvalidKernel):
         check(kernel)
-
-
