@@ -60,7 +60,13 @@ def _kept(node: Node) -> int:
     """Bytes that the node keeps alive, or will take."""
     if node.kind == FOLD:
         return node.src[0].nbytes if node.src else 0
-    return node.nbytes if node.shape else 0
+    shape = node.shape
+    if not shape:
+        return 0
+    size = node.dtype.itemsize
+    for extent in shape:
+        size *= extent
+    return size
 
 
 def compact(thorough: bool = False) -> None:

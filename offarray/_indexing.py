@@ -18,6 +18,17 @@ from ._scalar import settled
 from .runtime.config import settings
 
 _SIMPLE = frozenset({int, slice, str, type(None), type(Ellipsis), bool})
+COPIES = 16  # times the size of small work: up to here a plain copy is NumPy's, which has nothing to plan
+
+
+def _basic(key: Any) -> bool:
+    """Whether an index is a tuple of numbers and slices."""
+    if type(key) is not tuple:
+        return False
+    for k in key:
+        if type(k) not in _SIMPLE:
+            return False
+    return True
 
 
 def plain_key(key: Any, seen: Handles) -> Any:
@@ -83,11 +94,17 @@ def _selects(key: Any) -> bool:
 
 def setitem(self: ndarray, key: Any, value: Any) -> None:
     """`self[key] = value`."""
-    if self._at is HOST and type(key) in _SIMPLE:  # nothing is pending on its memory
+    if self._at is HOST and (type(key) in _SIMPLE or _basic(key)):  # nothing is pending on its memory
         a = self._np
-        if type(value) in SCALARS and (a.size <= settings.eager_size or (type(key) is int and a.ndim == 1)):
+        room = settings.eager_size
+        if type(value) in SCALARS and (a.size <= room or (type(key) is int and a.ndim == 1)):
             a[key] = value
             return
+        if type(value) is ndarray and a.size <= COPIES * room and a.dtype.char != "O":
+            at = value._at
+            if at is HOST or at == value._base.node.serial:
+                a[key] = value._np
+                return
     if (self._at is not HOST or self._np.size > settings.eager_size) and _recorded(self, key, value):
         return
     before_write(self)
@@ -165,7 +182,7 @@ def window(x: ndarray, key: Any) -> ndarray | None:
 
 def delitem(self: ndarray, key: Any) -> None:
     """`del self[key]`: NumPy refuses."""
-    del host(self)[key]
+    del host(self)[key]  # type: ignore[attr-defined]
 
 
 def install(cls: Any) -> None:
