@@ -25,6 +25,7 @@ from .runtime.config import settings
 DType = numpy.dtype[Any]
 _BOOL = numpy.dtype(bool)
 _I8 = numpy.dtype("i8")
+_ADDRESSABLE = 1 << 40  # bytes beyond which NumPy refuses at the statement
 _UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
 _CLIP: Any = numpy._core.umath.clip  # type: ignore[attr-defined]
 
@@ -67,7 +68,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **kwa
     if extents is None:
         return NotImplemented
     kind = _dtype(dtype, numpy.asarray(fill_value).dtype)
-    if kind is None or not native(kind):
+    if kind is None or not native(kind) or math.prod(extents) * kind.itemsize > _ADDRESSABLE:
         return NotImplemented
     single = numpy.empty((), kind)
     numpy.copyto(single, fill_value, casting="unsafe")

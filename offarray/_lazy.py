@@ -174,12 +174,9 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     if out is not None:
         return NotImplemented if len(loop.ops) > 1 else into(loop, operands, shape, out, mask)
     if mask is not None:
-        wider = shape_of([*operands, mask])
-        if wider is None or wider != shape:
-            return NotImplemented
+        return NotImplemented  # without `out` NumPy leaves memory as it was, and newer releases warn of it
     results = tuple(
-        _record.elementwise(op, operands, loop.inputs, d, shape, mask)
-        for op, d in zip(loop.ops, loop.outputs, strict=True)
+        _record.elementwise(op, operands, loop.inputs, d, shape) for op, d in zip(loop.ops, loop.outputs, strict=True)
     )
     if not shape:
         results = tuple(map(scalar_of, results))

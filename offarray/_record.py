@@ -123,12 +123,10 @@ def _harmless(op: str, mask: Node, node: Node, shape: Shape) -> Node:
     return Node(MAP, "select", node.dtype, shape, (mask, node, safe))
 
 
-def elementwise(
-    op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape, mask: ndarray | None = None
-) -> ndarray:
+def elementwise(op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape) -> ndarray:
     """Record `op` over operands that broadcast to `shape`; gives a handle on the pending result."""
     order = order_of(operands, shape)
-    node = expression(op, operands, loop, dtype, shape, order, here(), mask)
+    node = expression(op, operands, loop, dtype, shape, order, here())
     return deliver(node, shape, order, operands)
 
 

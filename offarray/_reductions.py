@@ -232,6 +232,8 @@ def _spread_call(
             return NotImplemented
         ddof = correction
     axes, kinds = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype)
+    if kinds is not None and kinds[0].kind == "c" and x._dtype.kind != "c":
+        return NotImplemented
     if axes is None or kinds is None or not axes or not isinstance(ddof, (int, float)):
         return NotImplemented
     count = 1
