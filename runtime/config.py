@@ -37,7 +37,7 @@ class Settings:
         "(interpret), or not at all (null).",
         ("auto", "cpu", "cuda", *(f"cuda:{n}" for n in range(8)), "interpret", "null"),
     )
-    eager_size: int = _setting(8192, "Operations on at most this many elements run at once; 0 records everything.")
+    eager_size: int = _setting(32768, "Operations on at most this many elements run at once; 0 records everything.")
     bound: int = _setting(32, "Number of recorded operations after which pending work is evaluated.", low=1)
     bound_bytes: int = _setting(256 * MIB, "Bytes of pending results after which they are evaluated.", unit="bytes")
     scalars: str = _setting(

@@ -86,9 +86,9 @@ def test_report_comes_also_after_an_error(run: Run, tmp_path: Path) -> None:
 
 
 def test_report_in_code_given_on_the_command_line(run: Run) -> None:
-    done = run("--report", "-c", "import numpy as np\nx = np.arange(9000.0) * 2 + 1\nprint(float(x.sum()))")
-    assert done.stdout == "81000000.0\n"
-    assert "x = np.arange(9000.0)" in done.stderr or "print(float(x.sum()))" in done.stderr
+    done = run("--report", "-c", "import numpy as np\nx = np.arange(90000.0) * 2 + 1\nprint(float(x.sum()))")
+    assert done.stdout == "8100000000.0\n"
+    assert "x = np.arange(90000.0)" in done.stderr or "print(float(x.sum()))" in done.stderr
 
 
 def test_forked_child_reports_nothing(run: Run) -> None:
@@ -99,10 +99,10 @@ def test_forked_child_reports_nothing(run: Run) -> None:
     pid = os.fork()
     if pid == 0:
         sys.exit(0)
-    print(os.waitpid(pid, 0)[1], float(np.arange(9000.0).sum()))
+    print(os.waitpid(pid, 0)[1], float(np.arange(90000.0).sum()))
     """
     done = run("--report", "script.py", script=text)
-    assert done.stdout == "0 40495500.0\n"
+    assert done.stdout == "0 4049955000.0\n"
     assert done.stderr.count("operations recorded") == 1
 
 

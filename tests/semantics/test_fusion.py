@@ -20,7 +20,7 @@ N = 1_000_000
 
 @pytest.fixture(autouse=True)
 def deferred() -> Iterator[None]:
-    with np.config(faults="deferred"):
+    with np.config(faults="deferred", eager_size=2000):
         yield
 
 
