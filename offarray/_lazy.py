@@ -141,15 +141,17 @@ def _refuse(real: numpy.ufunc, values: Any) -> None:
 
 def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -> Any:
     """Record `real(*values, **kwargs)`; NotImplemented where it is not recorded."""
-    out, where, dtype = None, True, None
+    out, where, dtype, casting = None, True, None, "same_kind"
     if kwargs:
-        if (
-            not kwargs.keys() <= {"out", "where", "dtype", "casting"}
-            or kwargs.get("casting", "same_kind") != "same_kind"
+        if not kwargs.keys() <= {"out", "where", "dtype", "casting"} or kwargs.get("casting", "same_kind") not in (
+            "same_kind",
+            "unsafe",
         ):
             return NotImplemented
-        out, where = kwargs.get("out"), kwargs.get("where", True)
+        out, where, casting = kwargs.get("out"), kwargs.get("where", True), kwargs.get("casting", casting)
         if type(out) is tuple:
+            if len(out) == 2 == real.nout and kwargs.keys() == {"out"}:
+                return _two(real, values, out)
             if len(out) != 1:
                 return NotImplemented
             out = out[0]
@@ -158,7 +160,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
                 dtype = numpy.dtype(kwargs["dtype"])
             except TypeError:
                 return NotImplemented
-    if out is not None and type(out) is not ndarray:
+    if out is not None and type(out) is not ndarray or out is None and casting != "same_kind":
         return NotImplemented
     if small((*values, out, where)):
         return NotImplemented
@@ -166,13 +168,13 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     if found is None:
         return NotImplemented
     loop, operands, shape = found
-    if loop.ops[0] == "power" and loop.outputs[0].kind == "i" and _negative(operands[1]):
-        return NotImplemented
+    if loop.ops[0] == "power" and loop.outputs[0].kind == "i" and 0 not in shape and _negative(operands[1]):
+        raise ValueError("Integers to negative integer powers are not allowed.")
     mask = _mask(where)
     if mask is NotImplemented:
         return NotImplemented
     if out is not None:
-        return NotImplemented if len(loop.ops) > 1 else into(loop, operands, shape, out, mask)
+        return NotImplemented if len(loop.ops) > 1 else into(loop, operands, shape, out, mask, casting)
     if mask is not None:
         return NotImplemented  # without `out` NumPy leaves memory as it was, and newer releases warn of it
     results = tuple(
@@ -214,13 +216,15 @@ def _mask(where: Any) -> Any:
     return found[0]
 
 
-def into(loop: Loop, operands: list[Any], shape: Shape, out: ndarray, mask: ndarray | None = None) -> Any:
+def into(
+    loop: Loop, operands: list[Any], shape: Shape, out: ndarray, mask: ndarray | None = None, casting: Any = "same_kind"
+) -> Any:
     """Record an operation whose result is written into `out`; NotImplemented where NumPy would refuse or warn."""
     target = out._dtype
     wider = shape_of([*operands, out] if mask is None else [*operands, out, mask])
-    if wider != out._shape or not native(target) or not numpy.can_cast(loop.outputs[0], target, "same_kind"):
+    if wider != out._shape or not native(target) or not numpy.can_cast(loop.outputs[0], target, casting):
         return NotImplemented
-    if not out._writeable or _folded(out):
+    if not out._writeable or _folded(out) or (loop.outputs[0].kind == "c" and target.kind != "c"):
         return NotImplemented
     _record.writable(out)
     order = _record.order_of([out], out._shape)
@@ -229,6 +233,31 @@ def into(loop: Loop, operands: list[Any], shape: Shape, out: ndarray, mask: ndar
     node = _record.cast(node, target, node.fault, site)
     _record.write(out, node, order, mask, site, operands)
     return out
+
+
+def _two(real: numpy.ufunc, values: Any, outs: Any) -> Any:
+    """Record a ufunc of two results that are written into two arrays; both are recorded before either is written."""
+    if any(type(x) is not ndarray for x in outs) or small((*values, *outs)):
+        return NotImplemented
+    found = resolve(real, values)
+    if found is None:
+        return NotImplemented
+    loop, operands, _ = found
+    nodes = []
+    site = _record.here()
+    for x, op, dtype in zip(outs, loop.ops, loop.outputs, strict=True):
+        wider = shape_of([*operands, x])
+        if wider != x._shape or not native(x._dtype) or not numpy.can_cast(dtype, x._dtype, "same_kind"):
+            return NotImplemented
+        if not x._writeable or _folded(x):
+            return NotImplemented
+        _record.writable(x)
+        order = _record.order_of([x], x._shape)
+        node = _record.expression(op, operands, loop.inputs, dtype, x._shape, order, site)
+        nodes.append((x, _record.cast(node, x._dtype, node.fault, site), order))
+    for x, node, order in nodes:
+        _record.write(x, node, order, None, site, operands)
+    return outs
 
 
 def _folded(x: ndarray) -> bool:

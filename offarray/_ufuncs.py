@@ -5,6 +5,7 @@ in: the namespace and the handle's operators; out: NumPy's ufuncs on ready memor
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -139,8 +140,9 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     answer = _protocol(uf, method, args, kwargs)
     if answer is not _NOBODY:
         return answer
-    if method == "__call__" and len(args) == uf.nin:
-        answer = _lazy.call(uf.real, args, kwargs)
+    if method == "__call__" and len(args) >= uf.nin:
+        options = kwargs if len(args) == uf.nin or "out" in kwargs else {**kwargs, "out": args[uf.nin :]}
+        answer = _lazy.call(uf.real, args[: uf.nin], options)
         if answer is not NotImplemented:
             return answer
     elif method == "reduce":
@@ -163,7 +165,7 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
     """`run(*args)` in NumPy, counted if the operands are no small work."""
-    if sum(_lazy.elements(x) for x in operands if type(x) is ndarray) <= settings.eager_size:
+    if _slight(operands) or _refused(real, run, args):
         return run(*args)
     if real.signature is not None:
         made = run(*args)
@@ -174,6 +176,43 @@ def _hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any
     _fallback.ran(made)
     return made
 
+
+def _slight(operands: Any) -> bool:
+    """Whether the operands are scalars or small work."""
+    shapes = [x._shape for x in operands if type(x) is ndarray]
+    return not any(shapes) or sum(map(math.prod, shapes)) <= settings.eager_size
+
+
+def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
+    """Whether NumPy will raise for the types or shapes of a call: that is no work, and its error is the answer."""
+    values, named = args if len(args) == 2 and type(args[1]) is dict else (args, {})
+    if isinstance(run, partial) and run.args[0] is not real:
+        return False  # another method than the call
+    if getattr(run, "__name__", "") in _IN_PLACE:
+        named = {"out": values[0]}
+    try:
+        shape = numpy.broadcast_shapes(*[v.shape for v in values if type(v) is RealArray])
+        out = named.get("out")
+        for x in out if type(out) is tuple else (out,):
+            if type(x) is RealArray and numpy.broadcast_shapes(shape, x.shape) != x.shape:
+                return True
+        with numpy.errstate(all="ignore"):
+            real(*map(_emptied, values), **{k: _emptied(v) for k, v in named.items()})
+    except Exception:
+        return True
+    return False
+
+
+def _emptied(value: Any) -> Any:
+    """An array (or list) of the same type without elements; anything else as it is."""
+    if type(value) is tuple:
+        return tuple(map(_emptied, value))
+    if type(value) is list:
+        value = numpy.asarray(value)
+    return numpy.empty(0, value.dtype) if type(value) is RealArray and value.ndim else value
+
+
+_IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor".split())
 
 _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
 _overrides.update(dict.fromkeys(SCALARS, False))

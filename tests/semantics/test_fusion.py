@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -297,3 +298,48 @@ def test_reductions_warn_as_numpy(name: str) -> None:
 
     with np.config(eager_size=0, faults="auto"):
         assert heard(np) == heard(numpy)
+
+
+POSITIONAL: dict[str, Callable[[Any], Any]] = {
+    "outer": lambda np: np.outer(np.arange(60.0), np.arange(70.0)),
+    "none": lambda np: np.add(np.arange(900.0), 1, None),
+    "out": lambda np: np.subtract(np.arange(900.0), 0.5, np.zeros(900)),
+    "unary": lambda np: np.exp(np.arange(900.0) / 900, np.zeros(900)),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONAL)
+def test_out_by_position_is_recorded(name: str) -> None:
+    with np.config(eager_size=0), np.expect(fallbacks=0):
+        got = POSITIONAL[name](np)
+        np.evaluate(got)
+    check(got, POSITIONAL[name](numpy))
+
+
+def test_two_outputs_written_together() -> None:
+    a = np.arange(900.0) + 1
+    with np.config(eager_size=0), np.expect(fallbacks=0):
+        low, high = np.divmod(a, 7, out=(np.zeros(900), a))
+        np.evaluate(low, high)
+    want = numpy.divmod(numpy.arange(900.0) + 1, 7)
+    assert high is a
+    check(low, want[0])
+    check(a, want[1])
+
+
+def test_errors_of_numpy_are_no_fallbacks() -> None:
+    with np.config(eager_size=0, fallback="raise"):
+        i = np.arange(900)
+        wrong: tuple[Callable[[], Any], ...] = (
+            lambda: np.add(i, 0.5, out=i), lambda: i**-1, lambda: i + np.zeros(7), lambda: np.sin(i, out=i),
+            lambda: operator.iadd(i, np.ones((2, 900), int)), lambda: operator.itruediv(i, 2),
+        )  # fmt: skip
+        for call in wrong:
+            with pytest.raises((TypeError, ValueError)):
+                call()
+        assert int((np.array(2) * np.array(3)) + 1) == 7
+
+
+def test_too_many_outputs_are_refused() -> None:
+    with np.config(eager_size=0), pytest.raises(TypeError):
+        np.add(np.arange(900.0), 1, np.zeros(900), np.zeros(900))
