@@ -33,7 +33,9 @@ def contiguous(shape: Shape, itemsize: int) -> Shape:
 
 
 def is_contiguous(shape: Shape, strides: Shape, itemsize: int) -> bool:
-    """Whether the strides are C-order, extents of one ignored."""
+    """Whether the strides are C-order, extents of one ignored; what has no elements is."""
+    if 0 in shape:
+        return True
     step = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1:

@@ -387,6 +387,19 @@ def implementation(real: Any) -> Callable[..., Any]:
     return getattr(real, "_implementation", real)  # type: ignore[no-any-return]
 
 
+def recorded(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of the form that records, if there is one; NotImplemented leaves the call to NumPy."""
+    record = NATIVE.get(name)
+    if record is None:
+        return NotImplemented
+    try:
+        return record(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        return NotImplemented  # arguments that only NumPy's own form takes, or refuses
+
+
 def public(
     real: Callable[..., Any],
     name: str = "",
@@ -416,16 +429,9 @@ def public(
             answer = quick(run, args, kwargs)
             if answer is not NotImplemented:
                 return answer
-        record = NATIVE.get(name)
-        if record is not None:
-            try:
-                answer = record(*args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise
-                answer = NotImplemented  # arguments that only NumPy's own form takes, or refuses
-            if answer is not NotImplemented:
-                return answer
+        answer = recorded(name, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
         if (name in COMPOSED and _composable(args, kwargs)) or always:
             return composed(impl, args, kwargs)
         if writes is not None and len(args) > writes:

@@ -12,6 +12,7 @@ import numpy
 
 from ._array import RealArray, fresh, host, ndarray, plain
 from ._dispatch import Handles, before_write, convert, result
+from .fusion.view import is_contiguous
 
 
 class flagsobj:
@@ -27,13 +28,13 @@ class flagsobj:
     def c_contiguous(self) -> bool:
         """Whether the memory is one block in C order."""
         x = self._array
-        return _dense(x.shape, x.strides, x.itemsize)
+        return is_contiguous(x.shape, x.strides, x.itemsize)
 
     @property
     def f_contiguous(self) -> bool:
         """Whether the memory is one block in Fortran order."""
         x = self._array
-        return _dense(x.shape[::-1], x.strides[::-1], x.itemsize)
+        return is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
 
     @property
     def owndata(self) -> bool:
@@ -142,18 +143,6 @@ _NAMES = {
     "B": "behaved", "BEHAVED": "behaved", "CA": "carray", "CARRAY": "carray", "FA": "farray", "FARRAY": "farray",
     "FNC": "fnc", "FORC": "forc",
 }  # fmt: skip
-
-
-def _dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    if 0 in shape:
-        return True
-    step = itemsize
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent != 1:
-            if stride != step:
-                return False
-            step *= extent
-    return True
 
 
 _F = TypeVar("_F")

@@ -56,16 +56,9 @@ def _reads(name: str) -> Any:
         answer = quick(real, (self, *args), kwargs)
         if answer is not NotImplemented:
             return answer
-        native = _dispatch.NATIVE.get(key)
-        if native is not None:
-            try:
-                answer = native(self, *args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise
-                answer = NotImplemented  # arguments that only NumPy's own form takes, or refuses
-            if answer is not NotImplemented:
-                return answer
+        answer = _dispatch.recorded(key, (self, *args), kwargs)
+        if answer is not NotImplemented:
+            return answer
         return step(name, real, (self, *args), kwargs)
 
     return method
