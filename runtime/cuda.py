@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from . import threads
-from .config import settings
+from . import placement, threads
 from .errors import DeviceError, MemoryLimitError
 
 STAGE = 1 << 25  # bytes of each of the two pinned buffers that large transfers go through
@@ -118,6 +117,22 @@ class Device:
         call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))
         self._flag: Flag | None = None
         self._stage: tuple[int, int] | None = None
+
+    def driver_version(self) -> int:
+        """Version of the driver, as 1000 * major + 10 * minor of what it implements."""
+        return int(call("cuDriverGetVersion"))
+
+    def flops(self) -> float:
+        """Multiplications and additions of float64 that it does in a second, at most."""
+        kinds = driver().CUdevice_attribute
+        count, kilohertz = (
+            call("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}"), self.handle)
+            for name in ("MULTIPROCESSOR_COUNT", "CLOCK_RATE")
+        )
+        ratio = call(
+            "cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, self.handle
+        )
+        return 2.0 * 128 / max(int(ratio), 1) * int(count) * int(kilohertz) * 1e3
 
     def enter(self) -> None:
         """Make the context current in this thread."""
@@ -279,10 +294,10 @@ def lost() -> None:
 
 
 def device() -> Device:
-    """The device that the setting `device` names."""
+    """The device that work of this thread goes to."""
     if _gone:
         raise DeviceError("the parent process has used a device, which a forked child cannot: start it by spawn")
-    _, _, number = settings.device.partition(":")
+    _, _, number = placement.where().partition(":")
     key = int(number or 0)
     found = _devices.get(key)
     if found is None:
