@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable
 
 from . import numerics_float
+from .gpu_arcs import ARCS
+from .gpu_exponential import exponential, log_length
 from .gpu_library import hypot, library
+from .gpu_power import POWERS
 from .numerics_complex import pick
 from .numerics_float import both, choose, compare, copysign, magnitude
 from .rules import Args, Emit, Srcs
@@ -22,63 +25,20 @@ def _absolute(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return hypot(code, out, *_pair(args[0]))
 
 
+def _complex_exp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return exponential(code, PARTS[out], *_pair(args[0]))
+
+
 def _log(scale: float) -> Emit:
     def rule(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
         part, (x, y) = PARTS[out], _pair(args[0])
-        length, angle = _log_length(code, part, x, y), library(code, "atan2", part, y, x)
+        length, angle = log_length(code, part, x, y), library(code, "atan2", part, y, x)
         if scale != 1:
             t = code.type(part)
             length, angle = (code.op(f"fmul {t} {v}, {code.const(part, scale)}") for v in (length, angle))
         return length, angle
 
     return rule
-
-
-def _log_length(code: Code, part: str, x: str, y: str) -> str:
-    """log(hypot(x, y)); near 1 by way of log1p of what the square lacks, far away scaled."""
-    t = code.type(part)
-    sizes = magnitude(code, part, x), magnitude(code, part, y)
-    more = compare(code, "ogt", part, *sizes)
-    large, small = choose(code, more, part, *sizes), choose(code, more, part, sizes[1], sizes[0])
-    huge = 2.0**1000 if part == "f8" else 2.0**120
-    step = math.log(2)
-    power = 4
-    far = compare(code, "ogt", part, large, huge)
-    tiny = compare(code, "olt", part, large, 1 / huge)
-    scale = choose(code, far, part, 2.0**-power, choose(code, tiny, part, 2.0**100, 1.0))
-    shift = choose(code, far, part, power * step, choose(code, tiny, part, -100 * step, 0.0))
-    scaled = [code.op(f"fmul {t} {v}, {scale}") for v in (large, small)]
-    plain = library(code, "log", part, library(code, "hypot", part, *scaled))
-    plain = code.op(f"fadd {t} {plain}, {shift}")
-    less = code.op(f"fsub {t} {large}, {code.const(part, 1.0)}")
-    plus = code.op(f"fadd {t} {large}, {code.const(part, 1.0)}")
-    squares = code.intrinsic("fma", part, small, small, code.op(f"fmul {t} {less}, {plus}"))
-    close = code.op(f"fmul {t} {library(code, 'log1p', part, squares)}, {code.const(part, 0.5)}")
-    near = both(code, compare(code, "ogt", part, large, 0.5), compare(code, "olt", part, large, 2.0))
-    return choose(code, near, part, close, plain)
-
-
-def _complex_exp(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
-    part, (x, y) = PARTS[out], _pair(args[0])
-    t = code.type(part)
-    limit = 700.0 if part == "f8" else 85.0
-    over = both(code, compare(code, "ogt", part, x, limit), compare(code, "olt", part, x, 2 * limit + 90))
-    half = code.op(f"fmul {t} {x}, {code.const(part, 0.5)}")
-    size = library(code, "exp", part, choose(code, over, part, half, x))
-    again = choose(code, over, part, size, 1.0)
-    result = []
-    for name in ("cos", "sin"):
-        wave = library(code, name, part, y)
-        result.append(code.op(f"fmul {t} {code.op(f'fmul {t} {size}, {wave}')}, {again}"))
-    re, im = result
-    real = compare(code, "oeq", part, y, 0.0)
-    whole = code.op(f"fmul {t} {size}, {again}")
-    re, im = choose(code, real, part, whole, re), choose(code, real, part, y, im)
-    unknown = numerics_float.not_finite(code, part, y)
-    gone = both(code, unknown, compare(code, "oeq", part, x, -math.inf))
-    grown = both(code, unknown, compare(code, "oeq", part, x, math.inf))
-    re = choose(code, gone, part, 0.0, choose(code, grown, part, math.inf, re))
-    return re, choose(code, gone, part, copysign(code, part, 0.0, y), im)
 
 
 def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
@@ -88,8 +48,18 @@ def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
         t = code.type(part)
         s, c = library(code, "sinh", part, x), library(code, "cosh", part, x)
         sin, cos = library(code, "sin", part, y), library(code, "cos", part, y)
+        # where they overflow the product with the wave need not: exp(|x|) / 2 in two steps
+        size = magnitude(code, part, x)
+        over = compare(code, "ogt", part, size, 700.0 if part == "f8" else 85.0)
+        half = library(code, "exp", part, code.op(f"fmul {t} {size}, {code.const(part, 0.5)}"))
+        again = choose(code, over, part, half, 1.0)
+        half = code.op(f"fmul {t} {half}, {code.const(part, 0.5)}")
+        s = choose(code, over, part, copysign(code, part, half, x), s)
+        c = choose(code, over, part, half, c)
         first, second = (s, c) if sine else (c, s)
-        re, im = code.op(f"fmul {t} {first}, {cos}"), code.op(f"fmul {t} {second}, {sin}")
+        re = code.op(f"fmul {t} {code.op(f'fmul {t} {first}, {cos}')}, {again}")
+        im = code.op(f"fmul {t} {code.op(f'fmul {t} {second}, {sin}')}, {again}")
+        s, c = (code.op(f"fmul {t} {v}, {again}") for v in (s, c))
         flat = compare(code, "oeq", part, y, 0.0)
         edge = compare(code, "oeq", part, x, 0.0)
         product = code.op(f"fmul {t} {x}, {copysign(code, part, 1.0, y)}")
@@ -98,7 +68,8 @@ def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
             im = choose(code, flat, part, y, im)
         else:
             re = choose(code, flat, part, c, re)
-            zero = copysign(code, part, 0.0, product)
+            unknown = numerics_float.not_finite(code, part, y)
+            zero = choose(code, unknown, part, 0.0, copysign(code, part, 0.0, product))
             im = choose(code, flat, part, code.op(f"fmul {t} {y}, {copysign(code, part, 1.0, x)}"),
                         choose(code, edge, part, zero, im))  # fmt: skip
         endless = compare(code, "oeq", part, magnitude(code, part, x), math.inf)
@@ -181,10 +152,10 @@ def _sign(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     re, im = (code.op(f"fdiv {t} {v}, {length}") for v in (x, y))
     infinite = code.op(f"xor i1 {finite}, true")
     both_infinite = both(code, *(compare(code, "oeq", part, magnitude(code, part, v), math.inf) for v in (x, y)))
-    lone = [
-        choose(code, compare(code, "oeq", part, magnitude(code, part, v), math.inf), part,
-               copysign(code, part, 1.0, v), 0.0) for v in (x, y)
-    ]  # fmt: skip
+    # a length that overflows is an infinite imaginary part to NumPy
+    ahead = compare(code, "oeq", part, magnitude(code, part, x), math.inf)
+    ones = [copysign(code, part, 1.0, v) for v in (x, y)]
+    lone = [choose(code, ahead, part, ones[0], 0.0), choose(code, ahead, part, 0.0, ones[1])]
     for_inf = [choose(code, both_infinite, part, math.nan, v) for v in lone]
     nan = both(code, compare(code, "uno", part, x, y), finite)
     re, im = choose(code, infinite, part, for_inf[0], re), choose(code, infinite, part, for_inf[1], im)
@@ -205,10 +176,73 @@ def _clip(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return value
 
 
+def _expm1(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """As NumPy: the cosine's distance from 1 by the sine of half the angle."""
+    part, (x, y) = PARTS[out], _pair(args[0])
+    t = code.type(part)
+    half = library(code, "sin", part, code.op(f"fmul {t} {y}, {code.const(part, 0.5)}"))
+    grown = code.op(f"fmul {t} {library(code, 'expm1', part, x)}, {library(code, 'cos', part, y)}")
+    short = code.op(f"fmul {t} {code.op(f'fmul {t} {half}, {half}')}, {code.const(part, 2.0)}")
+    im = code.op(f"fmul {t} {library(code, 'exp', part, x)}, {library(code, 'sin', part, y)}")
+    return code.op(f"fsub {t} {grown}, {short}"), im
+
+
+def _exp2(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """As NumPy: exp of the product with log 2."""
+    part = PARTS[out]
+    x, y = (code.op(f"fmul {code.type(part)} {v}, {code.const(part, math.log(2))}") for v in _pair(args[0]))
+    return exponential(code, part, x, y)
+
+
+def _log1p(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """As NumPy: length and angle of 1 + z, near 0 too."""
+    part, (x, y) = PARTS[out], _pair(args[0])
+    more = code.op(f"fadd {code.type(part)} {x}, {code.const(part, 1.0)}")
+    return library(code, "log", part, hypot(code, part, more, y)), library(code, "atan2", part, y, more)
+
+
+def _hyperbolic_tangent(code: Code, part: str, x: str, y: str) -> tuple[str, str]:
+    """sinh(x) cosh(x) + i sin(y) cos(y), divided by sinh(x)^2 + cos(y)^2."""
+    t = code.type(part)
+    s, c = library(code, "sinh", part, x), library(code, "cosh", part, x)
+    sin, cos = library(code, "sin", part, y), library(code, "cos", part, y)
+
+    def times(a: str, b: str) -> str:
+        return code.op(f"fmul {t} {a}, {b}")
+
+    below = code.op(f"fadd {t} {times(s, s)}, {times(cos, cos)}")
+    wave = times(sin, cos)
+    re, im = (code.op(f"fdiv {t} {v}, {below}") for v in (times(s, c), wave))
+    size = magnitude(code, part, x)
+    far = compare(code, "ogt", part, size, 22.0)
+    fall = library(code, "exp", part, times(size, code.const(part, -2.0)))
+    tail = times(times(wave, code.const(part, 4.0)), fall)
+    unknown = numerics_float.not_finite(code, part, y)
+    tail = choose(code, both(code, unknown, compare(code, "oeq", part, size, math.inf)), part,
+                  copysign(code, part, 0.0, y), tail)  # fmt: skip
+    re, im = choose(code, far, part, copysign(code, part, 1.0, x), re), choose(code, far, part, tail, im)
+    lost = both(code, unknown, compare(code, "one", part, size, math.inf))
+    re = choose(code, lost, part, math.nan, re)
+    re = choose(code, compare(code, "oeq", part, x, 0.0), part, x, re)
+    return re, choose(code, compare(code, "oeq", part, y, 0.0), part, y, im)
+
+
+def _tanh(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    return _hyperbolic_tangent(code, PARTS[out], *_pair(args[0]))
+
+
+def _tan(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """The hyperbolic one of iz, turned back: both are odd in each part."""
+    x, y = _pair(args[0])
+    im, re = _hyperbolic_tangent(code, PARTS[out], y, x)
+    return re, im
+
+
 SINGLE: dict[str, Emit] = {
     "absolute": _absolute, "log": _log(1), "log2": _log(1 / math.log(2)), "log10": _log(1 / math.log(10)),
     "exp": _complex_exp, "sinh": _hyperbolic_rule(True), "cosh": _hyperbolic_rule(False),
     "sin": _circular_rule(True), "cos": _circular_rule(False), "sqrt": _sqrt, "sign": _sign,
+    "expm1": _expm1, "exp2": _exp2, "log1p": _log1p, "tanh": _tanh, "tan": _tan, **ARCS, **POWERS,
 }  # fmt: skip
 
 WIDE: dict[str, Emit] = {"clip": _clip}
