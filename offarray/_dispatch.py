@@ -34,6 +34,12 @@ LIBRARY: set[str] = set()  # NumPy's compiled routines
 NEUTRAL: set[str] = set()  # conversion, text, files, questions: no work for a kernel
 _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", "ma.", "rec.", "testing.", "lib.")
 
+# Functions of which a single call costs more to record than NumPy takes, up to `SPAN` times the size of small work:
+# reductions and compositions of ready arrays.  What is pending is recorded whatever its size.
+WIDE: set[str] = set()
+SPAN = 4
+_wide: set[Any] = set()  # their implementations
+
 # What a value of some type is to the conversion of arguments.
 LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL, LAZY = range(6)
 
@@ -207,12 +213,25 @@ def step(
         answer = function_protocol(me, args, kwargs)
         if answer is not _NOBODY:
             return answer
-    room = settings.eager_size
+    room = span(name)
     for x in seen:
         room -= x._np.size
     if room >= 0 or not seen or name in NEUTRAL:
         return result(_given(numpy_call(impl, real, named), args, kwargs), seen)
     return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
+
+
+def span(name: str) -> int:
+    """Elements up to which a call on ready arrays is NumPy's at once."""
+    if name in WIDE and not settings.device.startswith("cuda"):
+        return SPAN * settings.eager_size
+    return settings.eager_size
+
+
+def widen(name: str, *implementations: Any) -> None:
+    """Enter a function among those whose small work reaches further."""
+    WIDE.add(name)
+    _wide.update(implementations)
 
 
 def _large_step(name: str, impl: Callable[..., Any], real: Any, named: Any, seen: Handles) -> Any:
@@ -235,7 +254,7 @@ def reason(operands: Any) -> str:
     return "this form of the call has no kernels"
 
 
-def _composable(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _composable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a call has pending or large arrays of ours, and no operand that goes by its own rules."""
     total, pending, found = 0, False, False
     stack = [*args, *kwargs.values()] if kwargs else list(args)
@@ -256,7 +275,7 @@ def _composable(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
                 stack.extend(v)
         elif kind == FOREIGN or (kind == REAL and t is not RealArray):
             return False
-    return found and (pending or total > settings.eager_size)
+    return found and (pending or total > span(name))
 
 
 _QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue), *map(type, map(numpy.dtype, "?bhilqfdFD"))}
@@ -282,7 +301,7 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
             rest.append(v)
         else:
             return NotImplemented
-    if room < 0:
+    if room < 0 and (impl not in _wide or room + (SPAN - 1) * settings.eager_size < 0 or _away()):
         return NotImplemented
     for v in kwargs.values():
         if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
@@ -300,6 +319,10 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     elif type(made) in SCALARS:
         return made
     return result(made, Handles(v for v in args if type(v) is ndarray), 3)
+
+
+def _away() -> bool:
+    return settings.device.startswith("cuda")
 
 
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -422,6 +445,8 @@ def public(
     spoken = _rebind.told(impl)
     run = real if spoken is impl else spoken  # by NumPy's dispatch, which checks sequences
     always = name in CALLBACKS
+    if name in WIDE:
+        _wide.add(run)
     direct = door is host and writes is None and not always
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -432,7 +457,7 @@ def public(
         answer = recorded(name, args, kwargs)
         if answer is not NotImplemented:
             return answer
-        if (name in COMPOSED and _composable(args, kwargs)) or always:
+        if (name in COMPOSED and _composable(name, args, kwargs)) or always:
             return composed(impl, args, kwargs)
         if writes is not None and len(args) > writes:
             before_write(args[writes])

@@ -11,7 +11,7 @@ import numpy
 
 from . import _lazy
 from ._array import RealArray, ndarray
-from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS
+from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, widen
 from ._memory import native
 from ._views import ghost, is_pending, unwritten
 from .fusion.order import join_order
@@ -29,6 +29,10 @@ COMPOSED.update(
     linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross fft.fftshift fft.ifftshift
     """.split()
 )
+WIDE.update(COMPOSED)
+for _name in "sum prod min max any all mean var std argmin argmax clip round cumsum cumprod astype".split():
+    widen(_name, getattr(RealArray, _name))
+WIDE.update("amin amax count_nonzero ptp around".split())
 # NumPy's compiled routines that are the processor's library.
 LIBRARY.update(
     """
