@@ -241,6 +241,8 @@ def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, A
             operands.append(where)
     if not any(overrides(type(v)) for v in operands):
         return _NOBODY
+    inputs, extra = _normalised(uf, method, args, kwargs)
+    operands = [*inputs, *extra.get("out", ()), extra.get("where")]
     chosen: list[Any] = []
     for v in operands:
         t = type(v)
@@ -256,58 +258,45 @@ def _protocol(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, A
                 at = i
                 break
         chosen.insert(at, v)
-    nin = uf.nin if method == "__call__" else len(args)
-    inputs, extra = args, dict(kwargs)
-    if method == "__call__" and len(args) > nin:
-        inputs, extra["out"] = args[:nin], tuple(args[nin:])
-        if all(x is None for x in extra["out"]):
-            del extra["out"]
-    elif extra.get("out") is not None and type(extra["out"]) is not tuple:
-        extra["out"] = (extra["out"],)
-    elif "out" in extra and (extra["out"] is None or all(x is None for x in extra["out"])):
-        del extra["out"]
-    if not extra.keys() <= _OPTIONS:
-        unknown = next(k for k in extra if k not in _OPTIONS)
-        raise TypeError(f"{uf.__name__}() got an unexpected keyword argument '{unknown}'")
-    if "sig" in extra:
-        extra["signature"] = extra.pop("sig")
-    if method in _POSITIONAL:
-        inputs = _normalised(uf, method, args, extra)
     for v in chosen:
         answer = v.__array_ufunc__(uf, method, *inputs, **extra)
         if answer is not NotImplemented:
             return answer
     shown = ", ".join(map(repr, inputs)) + "".join(f", {k}={v!r}" for k, v in extra.items())
-    names = ", ".join(repr(type(v).__name__) for v in operands)
+    names = ", ".join(repr(type(v).__name__) for v in operands if v is not None)
     raise TypeError(
         f"operand type(s) all returned NotImplemented from __array_ufunc__({uf!r}, {method!r}, {shown}): {names}"
     )
 
 
-_OPTIONS = frozenset(
-    "out where axes axis keepdims casting order dtype subok signature sig initial indices array".split()
-)
-_POSITIONAL = {
-    "reduce": (1, ("axis", "dtype", "out", "keepdims", "initial", "where")),
-    "accumulate": (1, ("axis", "dtype", "out")),
-    "reduceat": (2, ("axis", "dtype", "out")),
-}
+class _Probe:
+    """Stands for an operand, and tells how NumPy hands the arguments of a call on."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _Probe((inputs, kwargs))
 
 
-def _normalised(uf: ufunc, method: str, args: tuple[Any, ...], extra: dict[str, Any]) -> tuple[Any, ...]:
-    """Positional options moved to `extra`, as NumPy hands them on."""
-    count, names = _POSITIONAL[method]
-    if len(args) > count + len(names):
-        raise TypeError(f"{method}() takes at most {count + len(names)} arguments ({len(args)} given)")
-    for name, value in zip(names, args[count:], strict=False):
-        if name in extra:
-            raise TypeError(f"argument for {method}() given by name ('{name}') and position ({count})")
-        if name == "out":
-            if value is not None:
-                extra["out"] = value if type(value) is tuple else (value,)
-        else:
-            extra[name] = value
-    return args[:count]
+def _probe(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_probe, value))
+    return _Probe(value) if type(value) is ndarray or overrides(type(value)) else value
+
+
+def _unprobe(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_unprobe, value))
+    return value.value if type(value) is _Probe else value
+
+
+def _normalised(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Inputs and options of a call as NumPy hands them to `__array_ufunc__`, after its checks."""
+    run = uf.real if method == "__call__" else getattr(uf.real, method)
+    given = {k: _probe(v) if k in ("out", "where") else v for k, v in kwargs.items()}
+    inputs, extra = run(*map(_probe, args), **given).value
+    return _unprobe(inputs), {k: _unprobe(v) if k in ("out", "where") else v for k, v in extra.items()}
 
 
 def array_ufunc(self: ndarray, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
