@@ -165,6 +165,7 @@ def rule(inner: Quadrant) -> Emit:
     """The function on f8 parts, for both complex types."""
 
     def wide(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+        assert isinstance(args[0], tuple)
         x, y = args[0]
         if out == "c16":
             return inner(code, x, y)
