@@ -1,12 +1,14 @@
-"""The optional compiled front end: with OFFARRAY_COMPILE=1 the files that run at every operation become extensions.
+"""The compiled front end: the files that run at every operation become extensions, where a C compiler is at hand.
 
-The same files run as they are where this is not asked for, or where a compiler is missing: then none is compiled.
+`OFFARRAY_COMPILE=0` leaves them as Python, which runs the same; `=1` makes it an error if they cannot be compiled, and
+compiles them for an editable install too, which otherwise stays Python: there files change under what was compiled.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from typing import Any
 
 from setuptools import Extension, setup
@@ -20,6 +22,17 @@ MODULES = (
     "offarray.fusion.tape", "offarray.runtime.buffer", "offarray.runtime.pool", "offarray.runtime.program",
 )  # fmt: skip
 TYPED = ("offarray._ufuncs",)  # whose annotations name classes with C fields
+
+ASKED = os.environ.get("OFFARRAY_COMPILE", "")
+EDITABLE = {"editable_wheel", "develop"}
+BUILDING = {"bdist_wheel", "build", "build_ext", "install", "bdist"}
+
+
+def give_up(reason: object) -> None:
+    """Go on in Python, unless C was asked for."""
+    if ASKED == "1":
+        raise SystemExit(f"offarray: not compiled, although OFFARRAY_COMPILE=1 asks for it: {reason}")
+    print(f"offarray: not compiled, it runs as Python: {reason}", file=sys.stderr)
 
 
 class AllOrNone(build_ext):
@@ -35,22 +48,51 @@ class AllOrNone(build_ext):
         try:
             super().build_extensions()
         except Exception as error:
-            print(f"offarray: not compiled, it runs as Python: {error}", file=sys.stderr)
             for extension in self.extensions:
                 for path in (self.get_ext_fullpath(extension.name), self.get_ext_filename(extension.name)):
                     if os.path.exists(path):
                         os.remove(path)
             self.extensions = []
+            give_up(error)
+
+
+def compiles() -> bool:
+    """Whether a file that needs Python's headers can be compiled: then the wheel is one of this platform."""
+    from setuptools import Distribution
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "probe.c")
+        with open(path, "w") as file:
+            file.write("#include <Python.h>\nint offarray_probe(void) { return PY_VERSION_HEX != 0; }\n")
+        command = build_ext(Distribution({"ext_modules": [Extension("probe", [path])]}))
+        command.build_temp = command.build_lib = folder
+        try:
+            command.ensure_finalized()
+            command.run()
+        except BaseException as error:  # compilers that are missing are reported in many ways
+            give_up(f"no C compiler with Python's headers ({error})")
+            return False
+    return True
+
+
+def asked_for() -> bool:
+    """Whether this call of setup.py is to compile."""
+    commands = set(sys.argv[1:])
+    if ASKED == "0" or (commands & EDITABLE and ASKED != "1"):
+        return False
+    return bool(commands & (BUILDING | EDITABLE))
 
 
 def extensions() -> list[Any]:
-    """The extensions that were asked for, as C."""
-    if os.environ.get("OFFARRAY_COMPILE", "0") != "1":
+    """The extensions, as C; none where the files are to stay Python."""
+    if not asked_for():
         return []
     try:
         from Cython.Build import cythonize
-    except ImportError:
-        print("offarray: not compiled, it runs as Python: Cython is missing", file=sys.stderr)
+    except ImportError as error:
+        give_up(f"Cython is missing ({error})")
+        return []
+    if not compiles():
         return []
     made: list[Any] = []
     for typed in (True, False):
