@@ -9,7 +9,7 @@ import sys as _sys
 
 import numpy as _numpy
 
-from . import _creation, _functions, _indexing, _methods, _namespace, _ufuncs, _views  # noqa: F401
+from . import _creation, _functions, _indexing, _methods, _namespace, _ufuncs, _unbound, _views  # noqa: F401
 from ._array import ndarray as ndarray
 from ._expect import ExpectationError as ExpectationError
 from ._expect import expect as expect
@@ -34,6 +34,7 @@ __array_namespace_info__ = _numpy.__array_namespace_info__
 _indexing.install(ndarray)
 _methods.install(ndarray)
 _ufuncs.install(ndarray)
+_unbound.install(ndarray)
 ndarray.evaluate = lambda self: evaluate(self)  # type: ignore[method-assign]
 _sys.meta_path.append(_namespace.Finder())
 _namespace.fill(globals(), _numpy, __name__)

@@ -58,18 +58,22 @@ class Overriding(Subclassable):
 
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's own, with handles among the operands."""
-        out = kwargs.get("out")
-        if out is not None:
-            out = out if type(out) is tuple else (out,)
-            kwargs["out"] = tuple(map(plain, out))
-        if type(kwargs.get("where")) is ndarray:
-            kwargs["where"] = plain(kwargs["where"])
-        ufunc = getattr(ufunc, "real", ufunc)
-        answer = super().__array_ufunc__(ufunc, method, *map(plain, inputs), **kwargs)
-        for given, real in zip(out or (), kwargs.get("out") or (), strict=True):
-            if answer is real:
-                return given
-        return wrap(answer) if any(type(v) is ndarray for v in inputs) else answer
+        return plainly(super().__array_ufunc__, ufunc, method, inputs, kwargs)
+
+
+def plainly(call: Any, ufunc: Any, method: Any, inputs: Any, kwargs: dict[str, Any]) -> Any:
+    """NumPy's `__array_ufunc__` of an array, with handles among the operands."""
+    out = kwargs.get("out")
+    if out is not None:
+        out = out if type(out) is tuple else (out,)
+        kwargs["out"] = tuple(map(plain, out))
+    if type(kwargs.get("where")) is ndarray:
+        kwargs["where"] = plain(kwargs["where"])
+    answer = call(getattr(ufunc, "real", ufunc), method, *map(plain, inputs), **kwargs)
+    for given, real in zip(out or (), kwargs.get("out") or (), strict=True):
+        if answer is real:
+            return given
+    return wrap(answer) if any(type(v) is ndarray for v in inputs) else answer
 
 
 class Dispatching(Subclassable):
@@ -77,7 +81,12 @@ class Dispatching(Subclassable):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's own, with handles among the operands."""
-        return super().__array_function__(func, tuple(RealArray if t is ndarray else t for t in types), args, kwargs)
+        return super().__array_function__(func, real_types(types), args, kwargs)
+
+
+def real_types(types: Iterable[type]) -> tuple[type, ...]:
+    """The types of the operands as NumPy knows them."""
+    return tuple(RealArray if t is ndarray else t for t in types)
 
 
 class OverridingDispatching(Overriding, Dispatching):
@@ -88,6 +97,9 @@ _STAND_INS = {
     (False, False): Subclassable, (True, False): Overriding, (False, True): Dispatching,
     (True, True): OverridingDispatching,
 }  # fmt: skip
+
+
+EITHER: dict[str, Any] = {}  # methods that somebody asks the class for: they take NumPy's arrays too
 
 
 class ArrayType(ABCMeta):
@@ -103,6 +115,9 @@ class ArrayType(ABCMeta):
             if issubclass(type(b), metaclass):
                 metaclass = type(b)
         return metaclass(name, bases, namespace, **kwargs)
+
+    def __getattribute__(cls, name: str) -> Any:
+        return EITHER[name] if name in EITHER else type.__getattribute__(cls, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type(instance) is cls or isinstance(instance, RealArray)
