@@ -1,0 +1,75 @@
+"""Every example as a device would run it, by the host: against the interpreter, and with the same bits each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from offarray import _evaluate
+from offarray.codegen.compile import compile
+from offarray.runtime import buffer as buffers
+from offarray.runtime import residency
+from offarray.runtime.program import pack
+from offarray.runtime.target import Target
+
+from . import device, emulate
+from .kernels import Builder
+
+pytestmark = pytest.mark.skipif(not emulate.possible(), reason="needs a C compiler and an x86-64 processor")
+
+
+def owner(array: Any) -> Any:
+    """The array that owns the memory."""
+    while isinstance(array.base, numpy.ndarray):
+        array = array.base
+    return array
+
+
+def run(k: Builder, target: Target) -> list[int]:
+    """Launch on the device; arrays are brought back."""
+    compiled = compile(k.kernel(), target)
+    held: dict[int, Any] = {}
+    pointers = []
+    for array in k.arrays:
+        base = owner(array)
+        if id(base) not in held:
+            held[id(base)] = buffers.adopt(base, False)
+        buffer = held[id(base)]
+        pointers.append((buffer, array.ctypes.data - buffer.address))
+    words = pack(k.words()[len(k.arrays) :])
+    found = residency.launch(compiled, pointers, words, k.access, len(k.kernel().faults))
+    for buffer in held.values():
+        buffer.device.look(buffer)
+    return list(found)
+
+
+def close(got: Any, want: Any, limit: float) -> None:
+    """Within some units of the largest element."""
+    if want.dtype.names:
+        for name in want.dtype.names:
+            close(got[name], want[name], limit)
+    elif want.dtype.kind in "fc":
+        got, want = (numpy.nan_to_num(v, nan=-3.0) for v in (got, want))
+        scale = float(numpy.abs(want).max(initial=1))
+        assert float(numpy.abs(got - want).max(initial=0)) <= limit * scale * numpy.finfo(want.dtype).eps
+    else:
+        assert (got == want).all()
+
+
+@pytest.mark.parametrize("name", sorted(device.EXAMPLES))
+def test_examples(name: str) -> None:
+    make = device.EXAMPLES[name]
+    first, truth = make(), make()
+    second = make() if sum(a.size for a in first.arrays) < 1 << 20 else first
+    with emulate.installed() as fake:
+        faults = run(first, _evaluate._targets["cuda"])
+        assert fake.launches
+        if second is not first:
+            run(second, _evaluate._targets["cuda"])
+    wanted = truth.run(Target("interpret", "", "", 16))
+    for a, b, c in zip(first.arrays, second.arrays, truth.arrays, strict=True):
+        assert a.tobytes() == b.tobytes()
+        close(a, c, 2000 if "scan" in name else 600)
+    assert faults[: len(wanted)] == wanted
