@@ -91,15 +91,15 @@ def scan(roots: list[Node]) -> Graph | None:
     return graph
 
 
-def key_of(graph: Graph) -> Key | None:
-    """The key of a graph, or None where memory is seen under two names."""
+def key_of(graph: Graph, place: str) -> Key | None:
+    """The key of a graph evaluated on the device `place`, or None where memory is seen under two names."""
     parts = graph.parts
     live = bit = 1
     for found, used, node in zip(_counts(graph.order), graph.uses, graph.order, strict=True):
         bit <<= 1
         if found - used - node.taped > _BASE and node.kind != CONST:
             live |= bit
-    parts += (settings.device, settings.donate, live)
+    parts += (place, settings.donate, live)
     buffers = set()
     for found, used, node in zip(_counts(graph.leaves), graph.reads, graph.leaves, strict=True):
         buffer = node.buffer

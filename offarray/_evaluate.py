@@ -5,21 +5,22 @@ in: nodes whose values are wanted; out: their buffers.  The only file that names
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import _errstate
+from . import _errstate, _place
 from ._site import here
 from ._site import text as line
 from .codegen.compile import compile, device_target, host_target
 from .codegen.kernel import text
 from .fusion import replay, tape
-from .fusion.lower import Lowered, lower
+from .fusion.lower import Lowered, Pointer, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
 from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, renew
 from .fusion.plan import Plan, Step, pending_order, plan
-from .runtime import trace
+from .runtime import placement, trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.config import settings
 from .runtime.errors import CheckError, MovedError
@@ -30,8 +31,8 @@ lock = threading.RLock()  # plan and commit; the kernels of one evaluation run i
 _targets: dict[str, Target] = {}
 
 
-def evaluate(roots: Sequence[Node]) -> None:
-    """Bring the roots into memory, with as few kernels as possible.
+def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
+    """Bring the roots into memory, with as few kernels as possible; `looked` if the host looks at them next.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def evaluate(roots: Sequence[Node]) -> None:
         if wanted:
             trace.counters["evaluations"] += 1
             consumed: list[Node] = []
-            order = _run(roots, wanted, faults, consumed)
+            order = _run(roots, wanted, faults, consumed, looked)
             for node in order:
                 if not node.demanded:  # computed on the way, and nobody's any more
                     node.taped = False
@@ -92,7 +93,7 @@ def flush() -> None:
 
 def ready(x: Any) -> None:
     """Evaluate the base of a handle."""
-    evaluate((x._base.node,))
+    evaluate((x._base.node,), True)
 
 
 def _again(node: Node) -> BaseException:
@@ -103,7 +104,9 @@ def _again(node: Node) -> BaseException:
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
 
 
-def _run(roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]) -> list[Node]:
+def _run(
+    roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node], looked: bool
+) -> list[Node]:
     """Replay or plan, and execute; gives the nodes that were pending.
 
     Nodes that reported faults and nodes whose memory was taken over go to the lists.
@@ -114,11 +117,8 @@ def _run(roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int
         wanted = _pending(roots)
         graph = replay.scan(wanted)
         assert graph is not None
-    if settings.device.startswith("cuda"):
-        for leaf in graph.leaves:  # arrays seen of them so far could be written without the device's knowledge
-            renew(leaf)
-        leaf = None  # type: ignore[assignment]
-    key = replay.key_of(graph) if trace.events is None and settings.debug < 3 and not settings.check else None
+    place = _place.choose(graph, wanted, looked)
+    key = replay.key_of(graph, place) if trace.events is None and settings.debug < 3 and not settings.check else None
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:
         replay.run(recipe, graph, faults, consumed, _commit)
@@ -126,7 +126,7 @@ def _run(roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int
     recorder = replay.Recorder(graph)
     del graph  # its lists would count as somebody who refers to the nodes
     order = pending_order(wanted)
-    _plan(wanted, order, faults, consumed, recorder)
+    _plan(wanted, order, faults, consumed, recorder, target(place))
     if key is not None:
         recorder.finish(key)
     return order
@@ -134,7 +134,7 @@ def _run(roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int
 
 def _plan(
     wanted: list[Node], order: list[Node], faults: list[tuple[Node, int]], consumed: list[Node],
-    recorder: replay.Recorder,
+    recorder: replay.Recorder, aim: Target,
 ) -> None:  # fmt: skip
     liveness = Liveness(wanted, order, tape.taped())
     done = plan(wanted, order, liveness.live)
@@ -148,12 +148,13 @@ def _plan(
         trace.emit("cut", cut.node.site, reason=cut.reason, op=cut.node.op)
         trace.log(3, f"cut {cut.node!r}: {cut.reason}")
     for position, step in enumerate(done.steps):
-        faults += _step(step, done, lifetimes, position, consumed, recorder)
+        faults += _step(step, done, lifetimes, position, consumed, recorder, aim)
 
 
 def _step(
-    step: Step, done: Plan, lifetimes: Lifetimes, position: int, consumed: list[Node], recorder: replay.Recorder
-) -> list[tuple[Node, int]]:
+    step: Step, done: Plan, lifetimes: Lifetimes, position: int, consumed: list[Node], recorder: replay.Recorder,
+    aim: Target,
+) -> list[tuple[Node, int]]:  # fmt: skip
     """Execute one step and commit its outputs; gives the nodes that reported faults with their bits."""
     if 0 in step.shape:
         for node in step.outputs:
@@ -164,7 +165,7 @@ def _step(
     lowered = lower(step, done, outputs.choose)
     if settings.debug >= 6:
         trace.log(6, text(lowered.kernel))
-    compiled = compile(lowered.kernel, target())
+    compiled = compile(lowered.kernel, aim)
     # From here on an interruption may leave consumed memory behind: such nodes fail, and are never computed again.
     for node in step.outputs:
         node.state = RUNNING
@@ -184,6 +185,8 @@ def _step(
             donor.state, donor.buffer = CONSUMED, None
         consumed += outputs.taken
     for node, buffer in zip(step.outputs, outputs.buffers, strict=True):
+        if node.kind == UPDATE and buffer.device is not None:
+            renew(node.src[0])  # what the host has seen of its memory is out of date
         _commit(node, buffer)
     trace.emit("step", step.outputs[-1].site, nbytes=lowered.nbytes, values=len(lowered.kernel.values))
     return found
@@ -202,11 +205,22 @@ def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.
         len(lowered.faults),
         lowered.nbytes,
         tuple(Grid(*p.grid, p.itemsize) if p.grid else None for p in lowered.pointers) if settings.check else (),
+        tuple(map(_dense, lowered.pointers)),
     )
     recorder.step(launch, buffers, lowered, outputs)
     bind: list[Buffer | None] = list(buffers)
     _, faults = execute(Program(len(buffers), (launch,)), bind)
     return [(node, bits) for node, bits in zip(lowered.faults, faults[0], strict=False) if bits]
+
+
+def _dense(pointer: Pointer) -> bool:
+    """Whether the elements, each at a place of its own, fill the span from end to end."""
+    if pointer.grid is None:
+        return False
+    extents, strides = pointer.grid
+    if any(not step and extent > 1 for extent, step in zip(extents, strides, strict=True)):
+        return False
+    return math.prod(extents) * pointer.itemsize == pointer.high - pointer.low
 
 
 def _commit(node: Node, buffer: Buffer | None) -> None:
@@ -217,9 +231,10 @@ def _commit(node: Node, buffer: Buffer | None) -> None:
     node.arg = None
 
 
-def target() -> Target:
-    """The target that the setting `device` names."""
-    kind = settings.device
+def target(kind: str = "") -> Target:
+    """The target of the device named; without a name, of the one that work goes to."""
+    if not kind:
+        kind = "cuda" if placement.where() == "auto" else placement.where()
     found = _targets.get(kind)
     if found is None:
         if kind.startswith("cuda"):

@@ -148,7 +148,7 @@ def refresh(x: Any) -> Array:
         ready(x)
     node = base.node
     writeable = x._writeable
-    a = node.buffer.view(x._dtype, x._shape, x._offset, x._strides)
+    a = node.buffer.view(x._dtype, x._shape, x._offset, x._strides, write=False)  # writes: before_host_write
     if not writeable:
         a.flags.writeable = False
     x._np = a

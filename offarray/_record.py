@@ -249,6 +249,9 @@ def before_host_write(x: ndarray) -> None:
         if x._base.node.state == PENDING:
             _evaluate.evaluate((x._base.node,))
         release(x._base)
+        buffer = x._base.node.buffer
+        if buffer is not None and buffer.device is not None:
+            buffer.device.look(buffer)
 
 
 def release(base: Base) -> None:

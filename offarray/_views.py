@@ -80,7 +80,8 @@ def is_pending(x: Any) -> bool:
     node: Any = x._base.node
     state = node.state
     if state == READY:
-        return node.buffer.device is not None and on_device(x) and native(x._dtype)
+        copy = node.buffer.device
+        return copy is not None and not copy.host and native(x._dtype)
     return state != READY and state != FAILED and native(x._dtype)  # type: ignore[no-any-return]
 
 
@@ -188,12 +189,14 @@ def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
     buffer = x._base.node.buffer if x._base.node.state == READY else None
     if buffer is None or buffer.device is None or buffer.shared or len(keys) != len(x._shape):
         return NotImplemented
-    if not buffer.device.valid:
+    if buffer.device.host:
         return NotImplemented
     g = ghost(x)[tuple(slice(k, k + 1 or None) for k in keys)]
     if g.size != 1:
         return NotImplemented  # which raises
     data = buffer.device.peek(x._offset + address(g) - _ADDRESS, x._dtype.itemsize)
+    if data is None:
+        return NotImplemented
     return numpy.frombuffer(data, x._dtype)[0]
 
 

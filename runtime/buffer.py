@@ -91,6 +91,8 @@ class Buffer:
         self._raw: Array | None = None
 
     def __del__(self) -> None:
+        if self.device is not None:
+            self.device.unpin()  # while the memory is there
         if self._pooled:
             self._raw = None
             if self.array is not None:
@@ -116,6 +118,9 @@ class Buffer:
         """The memory as 1-d uint8, from `address` on; memory of our own may go on behind `nbytes`."""
         if self.device is not None:
             self.device.look(self)
+        return self._flat()
+
+    def _flat(self) -> Array:
         if self._pooled:
             return self.array
         if self._raw is None:
@@ -136,14 +141,15 @@ class Buffer:
 
     def view(
         self, dtype: DType, shape: tuple[int, ...], offset: int = 0, strides: tuple[int, ...] | None = None,
-        writeable: bool = True,
+        writeable: bool = True, write: bool = True,
     ) -> Array:  # fmt: skip
         """An array of our own on this memory, which `shared` does not count; `offset` is from `address`.
 
-        Without `strides` the elements lie in C order.
+        Without `strides` the elements lie in C order.  Without `write` nobody writes through it who does not say so
+        first to the copy on a device.
         """
         if self.device is not None:
-            self.device.look(self)
+            _seen(self, dtype.itemsize, shape, offset, strides, write and writeable)
         if 0 in shape:
             offset = 0  # NumPy refuses an offset into empty memory
         if dtype.kind == "T":
@@ -151,7 +157,7 @@ class Buffer:
         elif dtype.hasobject:
             array = self._references(self.array, dtype, shape, offset, strides)
         else:
-            array = numpy.ndarray(shape, dtype, self.raw, offset, strides)
+            array = numpy.ndarray(shape, dtype, self._flat(), offset, strides)
         if not writeable:
             array.flags.writeable = False
         return array
@@ -209,6 +215,35 @@ class Buffer:
             steps = tuple(s // size for s in strides)
         flat = lattice.line(self.array)
         return lattice.strided(flat, (self.address + offset - address_of(flat)) // size, tuple(shape), steps)
+
+
+def _seen(
+    buffer: Buffer, itemsize: int, shape: tuple[int, ...], offset: int, strides: tuple[int, ...] | None, write: bool
+) -> None:
+    """Bring to the host what an array is about to show, or everything where it may be written."""
+    copy = buffer.device
+    if copy.host or write:
+        copy.look(buffer, write)
+        return
+    if 0 in shape:
+        copy.look(buffer, False, 0, 0)
+        return
+    if strides is None:
+        copy.look(buffer, False, offset, offset + math.prod(shape) * itemsize)
+        return
+    low, high, axes = offset, offset + itemsize, []
+    for extent, step in zip(shape, strides, strict=True):
+        reach = (extent - 1) * step
+        low, high = low + min(reach, 0), high + max(reach, 0)
+        if extent > 1 and step:
+            axes.append((abs(step), extent))
+    width = itemsize
+    axes.sort()
+    while axes and axes[0][0] == width:
+        width *= axes.pop(0)[1]
+    if len(axes) == 1 and axes[0][0] > width and copy.columns(buffer, low, width, *axes[0]):
+        return
+    copy.look(buffer, False, low, high)
 
 
 fresh: Callable[[int], Buffer | None] | None = None  # once a device is in use: makes buffers without host memory

@@ -11,7 +11,7 @@ import operator
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 MIB = 1 << 20
@@ -28,13 +28,18 @@ def _setting(
 class Settings:
     """Every setting as a plain attribute."""
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        for tell in _watchers.get(name, ()):
+            tell(value)
+
     fallback: str = _setting(
         "allow", "What happens when NumPy must run a function that has no native form.", ("allow", "warn", "raise")
     )
     device: str = _setting(
         "auto",
-        "Where kernels run: compiled for the processor (auto, cpu) or a graphics processor (cuda, cuda:N), by NumPy "
-        "(interpret), or not at all (null).",
+        "Where work runs: on a graphics processor where that is quicker, transfers included (auto), on the processor "
+        "(cpu), on a graphics processor (cuda, cuda:N), in NumPy (interpret), or not at all (null).",
         ("auto", "cpu", "cuda", *(f"cuda:{n}" for n in range(8)), "interpret", "null"),
     )
     eager_size: int = _setting(32768, "Operations on at most this many elements run at once; 0 records everything.")
@@ -55,6 +60,11 @@ class Settings:
     memory_limit: int = _setting(0, "Most bytes that arrays may take together; 0 means no limit.", unit="bytes")
     device_memory: int = _setting(
         0, "Most bytes of a device that arrays may take, the others being kept by the host; 0 means all.", unit="bytes"
+    )
+    transfer_guard: str = _setting(
+        "allow",
+        "Transfers between host and device that the program did not ask for by name.",
+        ("allow", "log", "disallow"),
     )
     pool_bytes: int = _setting(512 * MIB, "Most bytes of freed memory that are kept for new arrays.", unit="bytes")
     cache: bool = _setting(True, "Keep compiled kernels on disk.")
@@ -144,7 +154,14 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
     return Settings(**values)  # type: ignore[arg-type]
 
 
+_watchers: dict[str, list[Callable[[Any], None]]] = {}
 settings = from_environment(os.environ)
+
+
+def watch(name: str, tell: Callable[[Any], None]) -> None:
+    """Call `tell` with the value of a setting, now and whenever it is set."""
+    _watchers.setdefault(name, []).append(tell)
+    tell(getattr(settings, name))
 
 
 class config:

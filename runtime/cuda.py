@@ -9,14 +9,15 @@ from __future__ import annotations
 import ctypes
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from . import placement, threads
 from .errors import DeviceError, MemoryLimitError
 
-STAGE = 1 << 25  # bytes of each of the two pinned buffers that large transfers go through
+STAGE = 1 << 22  # bytes of each of the pieces in which large transfers go through pinned memory
+STAGES = 16  # pieces under way at a time; each thread has two or more
 DIRECT = 1 << 16  # transfers up to this size go through the driver's own staging
 PIECE = 1 << 22  # bytes that are worth a thread of their own when they are copied
 COPIERS = 8  # threads that copy, at most
@@ -68,6 +69,29 @@ def available() -> int:
         return 0
 
 
+class Stage:
+    """A piece of pinned memory, and the event after which it is free."""
+
+    __slots__ = ("address", "event", "marked")
+
+    def __init__(self, address: int, event: Any) -> None:
+        self.address, self.event, self.marked = address, event, False
+
+    def mark(self, stream: Any) -> None:
+        """A transfer of it has been started."""
+        self.marked = True
+        call("cuEventRecord", self.event, stream)
+
+    def wait(self) -> None:
+        """Wait until the transfer has ended."""
+        if self.marked:
+            call("cuEventSynchronize", self.event)
+            self.marked = False
+
+
+Piece = Callable[[Stage, int, int], None]  # (stage, first byte, bytes)
+
+
 class Flag:
     """A byte of host memory that kernels can set."""
 
@@ -115,8 +139,10 @@ class Device:
         self.pool = pool = call("cuDeviceGetDefaultMemPool", self.handle)
         keep = driver().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))
+        self.held = self.peak = 0  # bytes of buffers, now and at most
         self._flag: Flag | None = None
-        self._stage: tuple[int, int] | None = None
+        self._stages: list[Stage] = []
+        self.registered: dict[int, int] = {}  # host memory that transfers reach directly: address -> bytes
 
     def driver_version(self) -> int:
         """Version of the driver, as 1000 * major + 10 * minor of what it implements."""
@@ -169,52 +195,102 @@ class Device:
         self._here()
         return int(call("cuMemHostAlloc", nbytes, 2 if mapped else 0))
 
-    def stages(self) -> tuple[int, int]:
-        """The two pinned buffers."""
-        if self._stage is None:
-            self._stage = self.pinned(STAGE), self.pinned(STAGE)
-        return self._stage
+    def register(self, address: int, nbytes: int) -> None:
+        """Let the device reach host memory directly."""
+        self._here()
+        call("cuMemHostRegister", address, nbytes, 0)
+        self.registered[address] = nbytes
+
+    def unregister(self, address: int) -> None:
+        """Undo `register`, once nothing moves any more."""
+        self.synchronize()
+        self.registered.pop(address, None)
+        call("cuMemHostUnregister", address)
+
+    def _direct(self, host: int, nbytes: int) -> bool:
+        """Whether a transfer needs no staging of ours."""
+        if nbytes <= DIRECT:
+            return True
+        return any(first <= host and host + nbytes <= first + size for first, size in self.registered.items())
+
+    def stages(self) -> list[Stage]:
+        """Pinned memory that large transfers go through, in pieces."""
+        if not self._stages:
+            start = self.pinned(STAGES * STAGE)
+            self._stages = [Stage(start + k * STAGE, call("cuEventCreate", 2)) for k in range(STAGES)]
+        return self._stages
 
     def upload(self, pointer: int, host: int, nbytes: int) -> None:
         """Copy host memory to the device; the host memory may be written again at once."""
         self._here()
         with self.lock:
-            if nbytes <= DIRECT:
+            if self._direct(host, nbytes):
                 call("cuMemcpyHtoDAsync", pointer, host, nbytes, self.stream)
+                if nbytes > DIRECT:
+                    self.synchronize()
                 return
-            events = [call("cuEventCreate", 2), call("cuEventCreate", 2)]
-            self.synchronize()  # the pinned buffers may still be in use
-            for k, first in enumerate(range(0, nbytes, STAGE)):
-                size, stage = min(STAGE, nbytes - first), self.stages()[k % 2]
-                if k > 1:
-                    call("cuEventSynchronize", events[k % 2])
-                copy(stage, host + first, size)
-                call("cuMemcpyHtoDAsync", pointer + first, stage, size, self.stream)
-                call("cuEventRecord", events[k % 2], self.stream)
-            for event in events:
-                call("cuEventDestroy", event)
+
+            def piece(stage: Stage, first: int, size: int) -> None:
+                stage.wait()
+                ctypes.memmove(stage.address, host + first, size)
+                call("cuMemcpyHtoDAsync", pointer + first, stage.address, size, self.stream)
+                stage.mark(self.stream)
+
+            self._pump(nbytes, piece, None)
 
     def download(self, host: int, pointer: int, nbytes: int) -> None:
         """Copy device memory to the host, after everything launched before."""
         self._here()
         with self.lock:
-            if nbytes <= DIRECT:
+            if self._direct(host, nbytes):
                 call("cuMemcpyDtoHAsync", host, pointer, nbytes, self.stream)
                 self.synchronize()
                 return
-            events = [call("cuEventCreate", 2), call("cuEventCreate", 2)]
-            starts = list(range(0, nbytes, STAGE))
-            for k in range(len(starts) + 1):
-                if k < len(starts):
-                    size = min(STAGE, nbytes - starts[k])
-                    call("cuMemcpyDtoHAsync", self.stages()[k % 2], pointer + starts[k], size, self.stream)
-                    call("cuEventRecord", events[k % 2], self.stream)
-                if k:
-                    call("cuEventSynchronize", events[(k - 1) % 2])
-                    size = min(STAGE, nbytes - starts[k - 1])
-                    copy(host + starts[k - 1], self.stages()[(k - 1) % 2], size)
-            for event in events:
-                call("cuEventDestroy", event)
+
+            def piece(stage: Stage, first: int, size: int) -> None:
+                stage.wait()
+                call("cuMemcpyDtoHAsync", stage.address, pointer + first, size, self.stream)
+                stage.mark(self.stream)
+
+            def after(stage: Stage, first: int, size: int) -> None:
+                stage.wait()
+                ctypes.memmove(host + first, stage.address, size)
+
+            self._pump(nbytes, piece, after)
+
+    def _pump(self, nbytes: int, piece: Piece, after: Piece | None) -> None:
+        """Move a large range in pieces, each thread by stages of its own; `after` follows the next `piece`."""
+        starts = range(0, nbytes, STAGE)
+        stages = self.stages()
+        shares = max(1, min(threads.count(), STAGES // 2, (len(starts) + 1) // 2))
+        each = STAGES // shares
+
+        def part(number: int, low: int, high: int) -> None:
+            self._here()
+            mine = stages[number * each : (number + 1) * each]
+            under: list[tuple[Stage, int, int]] = []
+            for turn, k in enumerate(range(number, len(starts), shares)):
+                if after is not None and len(under) == each:
+                    after(*under.pop(0))
+                step = mine[turn % each], starts[k], min(STAGE, nbytes - starts[k])
+                piece(*step)
+                under.append(step)
+            if after is not None:
+                for step in under:
+                    after(*step)
+
+        threads.run(part, range(shares), [(0, 1)] * shares)
+
+    def gather(self, target: int, source: int, width: int, step: int, count: int) -> None:
+        """Copy `count` runs of `width` bytes, `step` apart, to dense memory, within the device."""
+        self._here()
+        module = driver()
+        plan = module.CUDA_MEMCPY2D()
+        plan.srcMemoryType = plan.dstMemoryType = module.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        plan.srcDevice, plan.srcPitch = module.CUdeviceptr(source), step
+        plan.dstDevice, plan.dstPitch = module.CUdeviceptr(target), width
+        plan.WidthInBytes, plan.Height = width, count
+        call("cuMemcpy2DAsync", plan, self.stream)
 
     def move(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""

@@ -33,3 +33,7 @@ class CheckError(OffarrayError, RuntimeError):
 
 class MemoryLimitError(OffarrayError, MemoryError):
     """An allocation would pass the setting `memory_limit`."""
+
+
+class TransferError(OffarrayError, RuntimeError):
+    """Data would have moved between host and device while `transfer_guard="disallow"`."""

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 from . import trace
@@ -155,14 +156,22 @@ def held(buffers: Iterable[Buffer]) -> tuple[int, int, int]:
         if copy is None:
             up += buffer.nbytes
             each += buffer.nbytes if buffer.shared else 0
-        elif not copy.valid:
-            up += buffer.nbytes if copy.host else 0
-        elif buffer.shared:
+        elif buffer.shared and copy.host:
             up += buffer.nbytes
             each += buffer.nbytes
+        elif not copy.valid:
+            up += buffer.nbytes if copy.host else 0
         elif not copy.host:
             down += buffer.nbytes
     return up, down, each
+
+
+def absent() -> bool:
+    """Whether there is no device to choose."""
+    global _absent
+    if rates is None and not _absent and not plausible():
+        _absent = True
+    return _absent
 
 
 def decide(key: Hashable, work: Work) -> bool:
@@ -176,7 +185,7 @@ def decide(key: Hashable, work: Work) -> bool:
         What it does.
     """
     global _seen
-    if _absent:
+    if absent():
         return False
     if rates is None:
         if work.nbytes <= SMALL and work.flops <= 1e7:
@@ -203,7 +212,7 @@ def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0) -> boo
     name = where()
     if name != "auto":
         return name.startswith("cuda")
-    if _absent:
+    if absent():
         return False
     total = nbytes + sum(b.nbytes for b in buffers)
     up, down, each = held(buffers)
@@ -216,10 +225,9 @@ def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0) -> boo
 
 
 # ---------------------------------------------------------------------- start
+@cache
 def plausible() -> bool:
     """Whether there may be a device that works, found out without a driver."""
-    if _absent:
-        return False
     if sys.platform == "linux":
         return any(os.path.exists(p) for p in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"))
     return sys.platform == "win32"
@@ -230,8 +238,7 @@ def start() -> bool:
     global rates, _absent
     if rates is not None:
         return True
-    if _absent or not plausible():
-        _absent = True
+    if absent():
         return False
     from . import cuda
     from .errors import OffarrayError

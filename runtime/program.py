@@ -50,6 +50,7 @@ class Launch(NamedTuple):
     faults: int  # number of values that report faults
     nbytes: int  # array bytes that the kernel reads and writes
     grids: tuple[Grid | None, ...] = ()  # the elements of each pointer, None where gathered; () if not known
+    dense: tuple[bool, ...] = ()  # whether a pointer touches every byte of its span; () if not known
 
 
 class Copy(NamedTuple):
@@ -228,10 +229,7 @@ def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, i
     if buffers.fresh is not None:  # a device is in use
         if compiled.target.kind == "cuda":
             return _on_device(plain, slots, row[len(pointers) : fault])
-        for (slot, _), access in zip(pointers, plain.access, strict=True):
-            buffer = _buffer(slots, slot)
-            if buffer.device is not None:
-                buffer.device.look(buffer, "w" in access)
+        _look(plain, slots)
     number = 0
     for slot, offset in pointers:
         row[number] = (slots[slot] or _buffer(slots, slot)).address + offset
@@ -241,9 +239,23 @@ def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, i
     scratch = None
     if step.scratch:
         scratch = allocate(step.scratch)
+        if scratch.device is not None:
+            scratch.device.look(scratch)
         row[fault + 1] = scratch.address
     _run(compiled, row, address, step, plain.nbytes)
     return row[fault + 2 :].tobytes()[: plain.faults] if plain.faults else b""
+
+
+def _look(step: Launch, slots: Slots) -> None:
+    """Bring to the host what a kernel of the host touches, but for what it overwrites."""
+    used = [slot for slot, _ in step.pointers]
+    for number, ((slot, offset), access) in enumerate(zip(step.pointers, step.access, strict=True)):
+        buffer = _buffer(slots, slot)
+        if buffer.device is not None:
+            low, high = step.spans[number] if step.spans else (-offset, buffer.nbytes - offset)
+            alone = access == "w" and bool(step.dense) and step.dense[number] and used.count(slot) == 1
+            whole = alone and high - low >= buffer.nbytes
+            buffer.device.look(buffer, "w" in access, offset + low, offset + high, whole)
 
 
 def _run(compiled: Compiled, row: array[int], address: int, step: Prepared, nbytes: int) -> None:
@@ -275,7 +287,7 @@ def _on_device(step: Launch, slots: Slots, words: array[int]) -> bytes:
 
     pointers = [(_buffer(slots, slot), offset) for slot, offset in step.pointers]
     start = _clock()
-    found = residency.launch(step.compiled, pointers, words, step.access, step.faults)
+    found = residency.launch(step.compiled, pointers, words, step.access, step.faults, step.spans, step.dense)
     trace.counters["kernels"] += 1
     trace.counters["kernel_bytes"] += step.nbytes
     if settings.debug >= 2 or trace.events is not None:

@@ -2,10 +2,12 @@
 
 in: a launch says read, write or overwrite, and `Buffer` says that the host looks; out: copies, counted by direction.
 
+A device holds the bytes `first` to `last` of a buffer, within the memory `low` to `high` that it has for it:
+
     host    device  means
     valid   -       only on the host (or foreign memory, which others may write at any time)
     valid   valid   the same bytes
-    -       valid   the host's memory is out of date: looked at, it is downloaded first
+    -       valid   the host's memory is out of date there: looked at, it is downloaded first
     -       -       memory that nobody has written yet
 """
 
@@ -13,57 +15,58 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
+import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy
 
 from . import buffer as buffers
-from . import cuda, pool, trace
-from .buffer import Buffer
+from . import cuda, placement, pool, supply, trace
+from .buffer import Buffer, Memory, address_of
 from .config import REGISTRY, settings
-from .errors import MemoryLimitError
+from .errors import MemoryLimitError, TransferError
+from .supply import _busy, take
 from .target import Compiled
 
-_users: dict[int, weakref.ref[Buffer]] = {}  # id of a copy -> its buffer; the one used last stands last
-_busy: set[int] = set()  # ids of the buffers of a launch
-held = 0  # bytes of buffers on devices
+Span = tuple[int, int]
+
+WHOLE = 1 << 20  # buffers up to this size get memory for all of them at once
+LINE = 256  # windows start at multiples of this
+TRANSFER = 2e-5  # seconds that a transfer of few bytes takes
+RATE = 3e10  # bytes a second of a large one
+lock = threading.RLock()  # one at a time changes what is where
+_asked = threading.local()  # `asked.for` is set while a transfer is one that the program has asked for
 
 
-def take(device: cuda.Device, nbytes: int) -> int:
-    """Device memory; where there is not enough, buffers not used for long go back to the host.
+@contextmanager
+def explicit() -> Iterator[None]:
+    """Transfers in the block are asked for by name: no guard minds them."""
+    former = getattr(_asked, "on", False)
+    _asked.on = True
+    try:
+        yield
+    finally:
+        _asked.on = former
+
+
+def account(name: str, nbytes: int) -> None:
+    """Count a transfer ("h2d_bytes" or "d2h_bytes") before it happens, and ask the guard.
 
     Raises
     ------
-    MemoryLimitError
-        If what one launch needs is too much.
+    TransferError
+        Where the setting `transfer_guard` forbids it.
     """
-    limit = settings.device_memory
-    while limit and held + nbytes > limit:
-        if not _evict():
-            raise MemoryLimitError(f"{nbytes} bytes asked for, {held} in use, and device_memory is {limit}")
-    try:
-        return device.allocate(nbytes)
-    except MemoryLimitError:
-        device.trim()
-    while True:
-        try:
-            return device.allocate(nbytes)
-        except MemoryLimitError:
-            if not _evict():
-                raise
-            device.trim()
-
-
-def _evict() -> bool:
-    """Move the buffer used longest ago to the host; False if all are in use now."""
-    for ref in list(_users.values()):
-        buffer = ref()
-        if buffer is not None and id(buffer) not in _busy and buffer.device is not None and buffer.device.pointer:
-            buffer.device.look(buffer, write=False)
-            buffer.device.release()
-            trace.log(1, f"device memory is full: {buffer.nbytes} bytes moved to the host")
-            return True
-    return False
+    guard = settings.transfer_guard
+    if guard != "allow" and not getattr(_asked, "on", False):
+        way = "to the device" if name == "h2d_bytes" else "to the host"
+        if guard == "disallow":
+            raise TransferError(f"{nbytes} bytes would be sent {way}, and transfer_guard is 'disallow'")
+        trace.log(0, f"{nbytes} bytes are sent {way}")
+    trace.counters[name] += nbytes
+    trace.emit(name, None, nbytes=nbytes)
 
 
 class Copy:
@@ -71,102 +74,333 @@ class Copy:
 
     Attributes
     ----------
-    host, valid : bool
-        Whether the host's memory, and the device's, holds the value.
+    pointer : int
+        Where byte 0 of the buffer would lie on the device.
+    low, high : int
+        The bytes of the buffer that there is device memory for.
+    first, last : int
+        The bytes that are valid there.
+    host : bool
+        Whether the host's memory holds the value everywhere.
+    parts : list
+        Where the host's memory holds it although `host` is false: spans, and views by name.
+    used, before : int
+        When the device used it last, and the time before that.
+    pinned : int
+        Address at which the host's memory is registered with the driver; 0 if it is not.
+    public : bool
+        Whether others could write the host's memory when the device used it last: what it holds may be out of date.
     """
 
-    __slots__ = ("device", "nbytes", "pointer", "host", "valid")
+    __slots__ = (
+        "device", "nbytes", "pointer", "low", "high", "first", "last", "host", "parts", "used", "before", "peeks",
+        "pinned", "public",
+    )  # fmt: skip
 
     def __init__(self, device: cuda.Device, nbytes: int, host: bool) -> None:
         self.device, self.nbytes = device, nbytes
-        self.pointer = 0
+        self.pointer = self.low = self.high = self.first = self.last = 0
         self.host = host
-        self.valid = False
+        self.parts: list[object] = []
+        self.used = self.before = self.peeks = 0
+        self.pinned = 0
+        self.public = False
 
     def __del__(self) -> None:
-        if self.pointer:
-            try:
+        try:
+            self.unpin()
+            if self.pointer:
                 self.release()
-            except Exception:  # the driver is gone at the end of a program
-                pass
+        except Exception:  # the driver is gone at the end of a program
+            pass
+
+    @property
+    def valid(self) -> bool:
+        """Whether the device holds some of the value."""
+        return self.last > self.first and not (self.public and self.host)
+
+    @property
+    def held(self) -> int:
+        """Bytes of device memory."""
+        return max(self.high - self.low, 1) if self.pointer else 0
+
+    # ------------------------------------------------------------------ memory
+    def acquire(self, buffer: Buffer, low: int, high: int) -> None:
+        """Have device memory for the bytes `low` to `high`, and keep what is valid."""
+        if self.nbytes <= WHOLE or 2 * (high - low) >= self.nbytes:
+            low, high = 0, self.nbytes
+        low &= -LINE
+        if self.valid:
+            wide = min(low, self.low), max(high, self.high)
+            if wide[1] - wide[0] > 2 * (high - low + self.high - self.low):
+                self.leave(buffer)
+            else:
+                if 2 * (wide[1] - wide[0]) >= self.nbytes:
+                    wide = 0, self.nbytes
+                try:
+                    self._move(buffer, *wide)
+                    return
+                except MemoryLimitError:
+                    self.leave(buffer)
+        elif self.pointer:
+            self.release()
+        self._obtain(buffer, low, high)
+
+    def _obtain(self, buffer: Buffer, low: int, high: int) -> None:
+        self.pointer = take(self.device, max(high - low, 1)) - low
+        self.low, self.high = low, high
+        supply.note(self, buffer, self.held)
+
+    def _move(self, buffer: Buffer, low: int, high: int) -> None:
+        """To other device memory, which covers more."""
+        device, pointer, first, nbytes, held = self.device, self.pointer, self.first, self.last - self.first, self.held
+        begin = pointer + self.low
+        with _keeping(buffer):
+            self._obtain(buffer, low, high)
+        supply.forget(self, held)
+        supply.note(self, buffer, 0)
+        device.move(self.pointer + first, pointer + first, nbytes)
+        device.free(begin)
 
     def release(self) -> None:
         """Give the device's memory back."""
-        global held
-        _users.pop(id(self), None)
-        held -= self.nbytes
-        self.device.free(self.pointer)
-        self.pointer, self.valid = 0, False
+        pointer = self.pointer + self.low
+        supply.forget(self, self.held)
+        self.pointer = self.low = self.high = self.first = self.last = 0
+        self.device.free(pointer)
 
-    def look(self, buffer: Buffer, write: bool = True) -> None:
-        """The host is about to read the buffer, and perhaps to write it."""
+    def leave(self, buffer: Buffer) -> None:
+        """Move the value to the host, and give the device's memory back."""
+        with explicit():
+            self.look(buffer, write=False)
+        if self.pointer:
+            self.release()
+
+    def abandon(self) -> None:
+        """The device is gone, in a forked child."""
+        self.pointer = self.low = self.high = self.first = self.last = self.pinned = 0
+
+    # ------------------------------------------------------------------ the host's side
+    def look(self, buffer: Buffer, write: bool = True, low: int = 0, high: int = -1, whole: bool = False) -> None:
+        """The host is about to read bytes `low` to `high` of the buffer, or, with `write`, to write any of it.
+
+        With `whole` it overwrites everything.
+        """
+        if self.host and not write:
+            return
+        with lock:
+            self._room(buffer)
+            if not self.host:
+                high = self.nbytes if high < 0 else high
+                if not write and self.valid and self._part(buffer, low, high):
+                    return
+                if not whole:
+                    self._fetch(buffer, self.first, self.last)
+                self.host = True
+                self.parts.clear()
+            if write:
+                self.first = self.last = 0
+
+    def _room(self, buffer: Buffer) -> None:
         if buffer.array is None:
             buffer.array, buffer.address = pool.take(buffer.nbytes, False)
-        if not self.host:
-            if self.valid:
-                self.device.download(buffer.address, self.pointer, buffer.nbytes)
-                trace.counters["d2h_bytes"] += buffer.nbytes
-            self.host = True
-        if write:
-            self.valid = False
 
-    def peek(self, offset: int, nbytes: int) -> bytes:
-        """Bytes of the value, which the device has to hold."""
-        data = ctypes.create_string_buffer(nbytes)
-        self.device.download(ctypes.addressof(data), self.pointer + offset, nbytes)
-        trace.counters["d2h_bytes"] += nbytes
+    def _fetch(self, buffer: Buffer, low: int, high: int) -> None:
+        if high > low:
+            account("d2h_bytes", high - low)
+            self.device.download(buffer.address + low, self.pointer + low, high - low)
+
+    def _part(self, buffer: Buffer, low: int, high: int) -> bool:
+        """Fetch a part alone; False where that would not be worth it."""
+        low, high = max(low, self.first), min(high, self.last)
+        if low >= high or any(type(p) is tuple and p[0] <= low and high <= p[1] for p in self.parts):
+            return True
+        if 2 * (high - low) >= self.last - self.first or not self._patient():
+            return False
+        self._fetch(buffer, low, high)
+        self.parts.append((low, high))
+        return True
+
+    def _patient(self) -> bool:
+        """Whether the small transfers so far took less than one of everything would."""
+        self.peeks += 1
+        return self.peeks <= 16 + (self.last - self.first) / (RATE * TRANSFER)
+
+    def columns(self, buffer: Buffer, low: int, width: int, step: int, count: int) -> bool:
+        """Fetch `count` runs of `width` bytes, `step` apart, for the host to read; False where that is not worth it."""
+        if self.host or not self.valid:
+            return False
+        high = low + (count - 1) * step + width
+        name = (low, width, step, count)
+        with lock:
+            if self.host or low < self.first or high > self.last or 4 * width * count > high - low:
+                return False
+            self._room(buffer)
+            if name in self.parts:
+                return True
+            if not self._patient():
+                return False
+            account("d2h_bytes", width * count)
+            pointer = take(self.device, width * count)
+            dense = numpy.empty((count, width), numpy.uint8)
+            try:
+                self.device.gather(pointer, self.pointer + low, width, step, count)
+                self.device.download(address_of(dense), pointer, width * count)
+            finally:
+                self.device.free(pointer)
+            place = {"data": (buffer.address + low, False), "shape": (count, width), "strides": (step, 1)}
+            numpy.asarray(Memory(None, {**place, "typestr": "|u1", "version": 3}))[...] = dense
+            self.parts.append(name)
+            return True
+
+    def peek(self, offset: int, nbytes: int) -> bytes | None:
+        """Bytes of the value, which the device has to hold; None where the host had better fetch everything."""
+        if not (self.first <= offset and offset + nbytes <= self.last) or not self._patient():
+            return None
+        with lock:
+            account("d2h_bytes", nbytes)
+            data = ctypes.create_string_buffer(nbytes)
+            self.device.download(ctypes.addressof(data), self.pointer + offset, nbytes)
         return data.raw
 
+    def written(self) -> None:
+        """The device writes: what the host has seen is out of date."""
+        self.host = False
+        self.peeks = 0
+        self.parts.clear()
+
+    # ------------------------------------------------------------------ pinned memory
+    def pin(self, buffer: Buffer) -> None:
+        """Register the host's memory with the driver, so that transfers go straight."""
+        self._room(buffer)
+        if not self.pinned and self.nbytes:
+            self.device.register(buffer.address, self.nbytes)
+            self.pinned = buffer.address
+
+    def unpin(self) -> None:
+        """Undo `pin`."""
+        if self.pinned:
+            address, self.pinned = self.pinned, 0
+            self.device.unregister(address)
+
+    # ------------------------------------------------------------------ the device's side
     def copy(self, source: Buffer, target: Buffer) -> bool:
         """Copy a whole buffer within the device; False if its value is not there."""
-        if not self.valid or self.device is not cuda.device() or source.shared or target.shared:
+        if self.first or self.last < self.nbytes or self.device is not cuda.device():
             return False
-        to = use(target, "w", whole=True)
-        self.device.move(to, self.pointer, source.nbytes)
+        if self.public or source.shared or target.shared:
+            return False
+        with lock, _keeping(source, target):
+            to = use(target, "w", whole=True)
+            self.device.move(to, self.pointer, source.nbytes)
         return True
+
+    def bring(self, buffer: Buffer, low: int, high: int, overwritten: bool) -> None:
+        """Make the device's bytes `low` to `high` valid, without sending those that will be overwritten."""
+        first, last = self.first, self.last
+        if first <= low and high <= last:
+            return
+        if not self.host and last <= first:  # nobody has written it yet
+            self.first, self.last = self.low, self.high
+            return
+        if last > first and (low > last or high < first):  # apart: what lies between is sent too, or it goes back
+            if not self.host:
+                between = min(abs(low - last), abs(first - high))
+                if between > high - low + last - first:
+                    self._fetch(buffer, first, last)
+                    self.host = True
+                    self.parts.clear()
+                    first = last = low
+            else:
+                first = last = low
+        if last <= first:
+            first = last = low
+            if overwritten:
+                self.first, self.last = low, high
+                return
+        ends = (min(low, first), first), (last, max(high, last))
+        for begin, end in ends:
+            self._send(buffer, begin, end, (low, high) if overwritten else None)
+        self.first, self.last = ends[0][0], ends[1][1]
+
+    def _send(self, buffer: Buffer, low: int, high: int, but: Span | None) -> None:
+        if buffer.array is None:  # nobody has written the rest
+            return
+        for begin, end in [(low, high)] if but is None else [(low, min(high, but[0])), (max(low, but[1]), high)]:
+            if end > begin:
+                account("h2d_bytes", end - begin)
+                self.device.upload(self.pointer + begin, buffer.address + begin, end - begin)
 
 
 def fresh(nbytes: int) -> Buffer | None:
-    """A buffer that nobody has written yet; None where the host computes."""
-    if not settings.device.startswith("cuda"):
+    """A buffer that nobody has written yet, on the host or a device; None where the host computes."""
+    name = placement.where()
+    if nbytes <= placement.SMALL and name == "auto" or name != "auto" and not name.startswith("cuda"):
         return None
     made = Buffer(None, 0, nbytes, False, True)  # type: ignore[arg-type]
     made.device = Copy(cuda.device(), nbytes, False)
     return made
 
 
-def use(buffer: Buffer, access: str, whole: bool = False) -> int:
+def at(buffer: Buffer) -> Copy:
+    """The buffer's copy on the device that work goes to, made where there is none."""
+    here = buffer.device
+    device = cuda.device()
+    if here is None or here.device is not device:
+        if here is not None:
+            here.leave(buffer)
+            here.unpin()
+        here = buffer.device = Copy(device, buffer.nbytes, True)
+    return here  # type: ignore[no-any-return]
+
+
+def use(buffer: Buffer, access: str, whole: bool = False, low: int = 0, high: int = -1) -> int:
     """The device's address of a buffer, brought up to date for "r", "w" or "rw".
 
     Parameters
     ----------
     whole : bool
-        Whether a write covers every byte.
+        Whether a write covers every byte of those named.
+    low, high : int
+        The bytes that are touched; all of them if left out.
     """
-    global held
-    here = buffer.device
-    device = cuda.device()
-    if here is None or here.device is not device:
-        if here is not None:
-            here.look(buffer)
-        here = buffer.device = Copy(device, buffer.nbytes, True)
-    if not here.pointer:
-        here.pointer = take(device, buffer.nbytes)
-        held += buffer.nbytes
-    _users.pop(id(here), None)
-    _users[id(here)] = weakref.ref(buffer)
+    if high < 0:
+        high = buffer.nbytes
+    here = at(buffer)
+    if not here.pointer or low < here.low or high > here.high:
+        here.acquire(buffer, low, high)
+    here.before, here.used = here.used, supply.tick()
     public = buffer.shared
-    if (public or not here.valid) and here.host and not (whole and access == "w"):
-        device.upload(here.pointer, buffer.address, buffer.nbytes)
-        trace.counters["h2d_bytes"] += buffer.nbytes
-    here.valid = True
+    if (public or here.public) and here.host:
+        here.first = here.last = 0
+    here.public = public
+    here.bring(buffer, low, high, whole and access == "w")
     if "w" in access:
-        here.host = False
-    return here.pointer  # type: ignore[no-any-return]
+        here.written()
+    return here.pointer
+
+
+def settle(buffer: Buffer, access: str) -> None:
+    """After a launch: what others look at is brought to the host if it was written."""
+    if "w" in access and buffer.shared:
+        with explicit():
+            buffer.device.look(buffer)
+
+
+@contextmanager
+def _keeping(*some: Buffer) -> Iterator[None]:
+    """Buffers that stay on the device within the block."""
+    mine = {id(b) for b in some} - _busy
+    _busy.update(mine)
+    try:
+        yield
+    finally:
+        _busy.difference_update(mine)
 
 
 def launch(
-    compiled: Compiled, pointers: list[tuple[Buffer, int]], words: Sequence[int], access: Sequence[str], faults: int
+    compiled: Compiled, pointers: list[tuple[Buffer, int]], words: Sequence[int], access: Sequence[str], faults: int,
+    spans: Sequence[Span] = (), dense: Sequence[bool] = (),
 ) -> bytes:  # fmt: skip
     """Run a device kernel on buffers, and give its fault bytes.
 
@@ -176,22 +410,36 @@ def launch(
         (buffer, byte offset) of each pointer argument.
     words
         What follows the pointers, up to the fault pointer, as 64-bit words.
-    access, faults
+    access, faults, spans, dense
         As in `program.Launch`.
     """
-    written = [b for (b, _), a in zip(pointers, access, strict=True) if "w" in a]
     report = bytearray(faults + 8)
-    _busy.update(id(b) for b, _ in pointers)
-    try:
-        row = [use(b, a) + offset for (b, offset), a in zip(pointers, access, strict=True)]
+    with lock, _keeping(*[b for b, _ in pointers]):
+        row = rows(pointers, access, spans, dense)
         _run(compiled, row, words, report)
-    finally:
-        _busy.clear()
-    for b in written:
-        b.device.host = False  # it may have been read through another pointer, and written through this one
-        if b.shared:  # who looks at it shall see it
-            b.device.look(b)
+        for (b, _), a in zip(pointers, access, strict=True):
+            if "w" in a:
+                b.device.written()  # it may have been read through another pointer, and written through this one
+                settle(b, a)
     return bytes(report[:faults])
+
+
+def rows(
+    pointers: Sequence[tuple[Buffer, int]], access: Sequence[str], spans: Sequence[Span], dense: Sequence[bool]
+) -> list[int]:
+    """The addresses of a launch's pointers, everything brought up to date: first what is read, then what is written."""
+    reach: dict[int, list[int]] = {}
+    for n, (buffer, offset) in enumerate(pointers):
+        low, high = (offset + spans[n][0], offset + spans[n][1]) if spans else (0, buffer.nbytes)
+        found = reach.setdefault(id(buffer), [low, high, n, 0])
+        found[0], found[1], found[3] = min(found[0], low), max(found[1], high), found[3] + 1
+    for low, high, n, count in reach.values():
+        buffer = pointers[n][0]
+        if count == 1:
+            use(buffer, access[n], bool(dense) and dense[n], low, high)
+        else:
+            use(buffer, "r", False, low, high)
+    return [b.device.pointer + offset for b, offset in pointers]
 
 
 def _run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytearray) -> None:
@@ -202,23 +450,19 @@ def _run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytea
 
 def _before_fork() -> None:
     """Bring what only a device holds to the host: the child has no devices."""
-    for ref in list(_users.values()):
-        buffer = ref()
-        if buffer is not None and buffer.device is not None and buffer.device.pointer and not buffer.device.host:
-            buffer.device.look(buffer, write=False)
+    for buffer in supply.users():
+        if not buffer.device.host:
+            with explicit():
+                buffer.device.look(buffer, write=False)
 
 
 def _in_child() -> None:
     """A forked child computes on the host: a driver cannot be used on both sides."""
-    global held
-    for ref in list(_users.values()):
-        buffer = ref()
-        if buffer is not None and buffer.device is not None:
-            buffer.device.pointer = 0
-            buffer.device.valid = False
-    _users.clear()
-    held = 0
+    global lock
+    lock = threading.RLock()
+    supply.lost()
     cuda.lost()
+    placement.forget()
     if settings.device.startswith("cuda"):
         settings.device = "cpu"
 
@@ -234,5 +478,5 @@ def start() -> None:
         os.register_at_fork(before=_before_fork, after_in_child=_in_child)
     buffers.fresh = fresh
     usual = REGISTRY["bound_bytes"].default
-    if settings.bound_bytes == usual:  # devices are quick, and hold much
+    if settings.bound_bytes == usual and settings.device.startswith("cuda"):  # devices are quick, and hold much
         settings.bound_bytes = max(int(usual), cuda.device().memory // 8)

@@ -17,8 +17,9 @@ from offarray.codegen import compile as front
 from offarray.codegen import interpret
 from offarray.codegen.kernel import Kernel
 from offarray.runtime import buffer as buffers
-from offarray.runtime import cuda, residency
+from offarray.runtime import cuda, placement, residency
 from offarray.runtime.config import config
+from offarray.runtime.errors import MemoryLimitError
 from offarray.runtime.target import Compiled, Target
 
 _numbers = itertools.count()
@@ -27,13 +28,22 @@ _numbers = itertools.count()
 class FakeDevice:
     """What residency asks of a device."""
 
+    number = 0
+    arch = "fake"
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.capacity = 1 << 36
+        self.used = self.held = self.peak = 0
+        self.registered: dict[int, int] = {}
         self.memory = 1 << 36
         self.blocks: dict[int, Any] = {}
         self.allocated = 0
 
     def allocate(self, nbytes: int) -> int:
+        if self.used + nbytes > self.capacity:
+            raise MemoryLimitError("cuMemAllocAsync: the device has not enough memory")
+        self.used += nbytes
         block = ctypes.create_string_buffer(b"\xfd" * nbytes, nbytes + 8)
         self.blocks[ctypes.addressof(block)] = block
         self.allocated += 1
@@ -43,40 +53,77 @@ class FakeDevice:
         pass
 
     def free(self, pointer: int) -> None:
-        del self.blocks[pointer]
+        self.used -= len(self.blocks.pop(pointer)) - 8
+
+    def inside(self, pointer: int, nbytes: int) -> bool:
+        """Whether the bytes lie within one block."""
+        return any(first <= pointer and pointer + nbytes <= first + len(b) - 8 for first, b in self.blocks.items())
 
     def upload(self, pointer: int, host: int, nbytes: int) -> None:
-        assert pointer in self.blocks
+        assert host and self.inside(pointer, nbytes)
         ctypes.memmove(pointer, host, nbytes)
 
     def download(self, host: int, pointer: int, nbytes: int) -> None:
-        inside = [first <= pointer and pointer + nbytes <= first + len(b) for first, b in self.blocks.items()]
-        assert any(inside)
+        assert host and self.inside(pointer, nbytes)
         ctypes.memmove(host, pointer, nbytes)
 
     def move(self, target: int, source: int, nbytes: int) -> None:
-        assert target in self.blocks and source in self.blocks
+        assert self.inside(target, nbytes) and self.inside(source, nbytes)
         ctypes.memmove(target, source, nbytes)
+
+    def gather(self, target: int, source: int, width: int, step: int, count: int) -> None:
+        assert self.inside(target, width * count) and self.inside(source, step * (count - 1) + width)
+        for n in range(count):
+            ctypes.memmove(target + n * width, source + n * step, width)
+
+    def register(self, address: int, nbytes: int) -> None:
+        assert address and address not in self.registered
+        self.registered[address] = nbytes
+
+    def unregister(self, address: int) -> None:
+        del self.registered[address]
+
+    def synchronize(self) -> None:
+        pass
 
 
 def _compiled(kernel: Kernel, target: Target) -> Compiled:
     return interpret.compiled(kernel, target)
 
 
+def _verified(plain: Any) -> Any:
+    """`residency.use` that finds bytes written by the host without the device's knowledge."""
+
+    def use(buffer: Any, *args: Any, **kwargs: Any) -> int:
+        here = buffer.device
+        if here is not None and here.host and here.valid and not buffer.shared and buffer.array is not None:
+            mine = ctypes.string_at(here.pointer + here.first, here.last - here.first)
+            assert mine == ctypes.string_at(buffer.address + here.first, len(mine)), "the host wrote without a word"
+        pointer: int = plain(buffer, *args, **kwargs)
+        return pointer
+
+    return use
+
+
 @contextmanager
-def installed() -> Iterator[FakeDevice]:
-    """The setting device="cuda" means the fake device."""
+def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
+    """The setting device="cuda" means the fake device; with `rates`, the setting is "auto"."""
     fake = FakeDevice()
     target = Target("cuda", f"fake{next(_numbers)}", "", 16)
     former = cuda.device, front._MAKERS["cuda"], buffers.fresh, _evaluate._targets.get("cuda")
+    use, known, absent = residency.use, placement.rates, placement._absent
     cuda.device = lambda: fake  # type: ignore[assignment,return-value]
+    residency.use = _verified(use)
+    placement.rates, placement._absent = rates, rates is None
+    placement.ledger.__init__()  # type: ignore[misc]
     front._MAKERS["cuda"] = _compiled
     _evaluate._targets["cuda"] = target
     try:
-        with config(device="cuda", bound_bytes=config.get("bound_bytes")):
+        with config(device="cuda" if rates is None else "auto", bound_bytes=config.get("bound_bytes")):
             residency.start()
             yield fake
     finally:
+        residency.use, placement.rates, placement._absent = use, known, absent
         cuda.device, front._MAKERS["cuda"], buffers.fresh = former[:3]
         _evaluate._targets.pop("cuda")
         if former[3] is not None:

@@ -1,0 +1,70 @@
+"""Where an evaluation runs: what it would cost on each side, read off its graph.
+
+in: the pending graph; out: the name of a device, for runtime/placement.py's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .fusion.node import CONST, FOLD, MAP, READ, READY, Node
+from .fusion.replay import Graph
+from .runtime import placement
+from .runtime.placement import SMALL, Work
+
+# What an element costs beside an addition, in those of matrix products that a processor does in the time.
+_DEAR = dict.fromkeys("divide sqrt remainder fmod floor_divide reciprocal hypot cbrt".split(), 10)
+_DEAR.update(dict.fromkeys("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh".split(), 40))
+_DEAR.update(
+    dict.fromkeys("power arcsin arccos arctan arctan2 arcsinh arccosh arctanh logaddexp logaddexp2".split(), 80)
+)
+
+
+def choose(graph: Graph, wanted: Sequence[Node], looked: bool) -> str:
+    """The device on which to evaluate a graph; `looked` if the host looks at the results right afterwards."""
+    name = placement.where()
+    if name != "auto":
+        return name
+    if placement.absent():
+        return "cpu"
+    made = sum(node.nbytes for node in wanted)
+    total = made
+    fixed = True
+    for leaf in graph.leaves:
+        buffer = leaf.buffer
+        assert buffer is not None
+        total += buffer.nbytes
+        if buffer.device is not None and not buffer.device.host:
+            fixed = False
+    if fixed and total <= SMALL:
+        return "cpu"
+    return "cuda" if placement.decide(_name(wanted[0], total), _work(graph, made, looked)) else "cpu"
+
+
+def _name(node: Node, total: int) -> tuple[object, ...]:
+    """What recurs when a line comes round again with as much work."""
+    site = node.site
+    return (site[0], site[1], total.bit_length()) if site is not None else (node.op, node.shape, total.bit_length())
+
+
+def _work(graph: Graph, made: int, looked: bool) -> Work:
+    need: dict[int, int] = {}
+    flops = 0.0
+    for node in graph.order:
+        kind = node.kind
+        if kind == CONST:
+            continue
+        if kind == MAP or kind == FOLD:
+            flops += _DEAR.get(node.op, 1) * (node.src[0].size if kind == FOLD else node.size)
+        for source in node.src:
+            if source.state == READY:
+                most = source.nbytes
+                part = min(most, node.size * node.dtype.itemsize) if kind == READ else most
+                key = id(source)
+                need[key] = min(most, need.get(key, 0) + part)
+    up = down = each = 0
+    for leaf in graph.leaves:
+        sent, fetched, again = placement.held((leaf.buffer,))  # type: ignore[arg-type]
+        part = need.get(id(leaf), 0)
+        up, down, each = up + min(sent, part), down + min(fetched, part), each + min(again, part)
+    return Work(made + sum(need.values()), up, down, each, flops, made if looked else 0)

@@ -1,0 +1,67 @@
+"""The state machine of tests/semantics on a device made of host memory: views, writes, exports, evictions, moves."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from offarray.runtime import residency, supply, trace
+from offarray.runtime.config import config
+from offarray.runtime.placement import Rates
+from tests.semantics.test_machine import drive
+
+from . import fakedevice
+
+STEPS = int(os.environ.get("OFFARRAY_MACHINE_STEPS", "400"))
+RUN = 120
+
+
+def through(first: int) -> None:
+    for seed in range(first, first + STEPS, RUN):
+        drive(seed, min(RUN, first + STEPS - seed), Counter())
+
+
+def test_everything_on_the_device() -> None:
+    with fakedevice.installed(), config(eager_size=0, faults="deferred"):
+        through(20_000)
+
+
+def test_evictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second time that memory is needed, somebody has to give some up."""
+    count = 0
+    plain = supply.take
+
+    def take(device: object, nbytes: int) -> int:
+        nonlocal count
+        count += 1
+        if count % 2:
+            supply.evict(device)  # type: ignore[arg-type]
+        return plain(device, nbytes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(residency, "take", take)
+    with fakedevice.installed(), config(eager_size=0, faults="deferred"):
+        before = trace.counters["evictions"]
+        through(30_000)
+        assert trace.counters["evictions"] > before + 50
+
+
+@pytest.mark.parametrize("seed", [40_000, 50_000])
+def test_work_that_moves_to_and_fro(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second evaluation or so is placed on the other side."""
+    from offarray.runtime import placement
+
+    count = 0
+
+    def decide(key: object, work: object) -> bool:
+        nonlocal count
+        count += 1
+        return count * 7 % 5 < 2
+
+    monkeypatch.setattr(placement, "decide", decide)
+    monkeypatch.setattr(placement, "SMALL", 0)
+    monkeypatch.setattr("offarray._place.SMALL", 0)
+    with fakedevice.installed(Rates()), config(eager_size=0, faults="deferred"):
+        through(seed)
+    assert count > 50
