@@ -16,7 +16,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ..runtime.errors import CompileError
+from ..runtime import trace
+from ..runtime.errors import CompileError, DeviceError
 from ..runtime.target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -37,8 +38,54 @@ def _machine(arch: str) -> Any:
     return _llvm().create_target_machine(cpu=arch, features="", opt=3)
 
 
+ARCHITECTURES = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
+
+
+@cache
+def reached(arch: str) -> str | None:
+    """The architecture to make code for, so that a device of `arch` runs it: itself, or the next older known one.
+
+    None for devices older than all of them.
+    """
+    number = int(re.sub(r"\D", "", arch))
+    for candidate in sorted({number, *ARCHITECTURES}, reverse=True):
+        if ARCHITECTURES[0] <= candidate <= number and _makes(f"sm_{candidate}"):
+            return f"sm_{candidate}"
+    return None
+
+
+def _makes(arch: str) -> bool:
+    """Whether LLVM knows the architecture; of any other it makes code for its oldest, with words on stderr."""
+    with _lock:
+        kept = os.dup(2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 2)
+            module = llvm.parse_assembly(f'target triple = "{TRIPLE}"\n')
+            text = _llvm().create_target_machine(cpu=arch, opt=0).emit_assembly(module)
+            return ".version 3." not in text  # the oldest version of the language
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(nowhere)
+
+
 def device_target(arch: str) -> Target:
-    """Target of an architecture such as "sm_90"; 16 bytes are the widest access of a thread."""
+    """Target of a device such as "sm_90"; 16 bytes are the widest access of a thread.
+
+    Raises
+    ------
+    DeviceError
+        If no code is made for it.
+    """
+    found = reached(arch)
+    if found is None:
+        raise DeviceError(f"no kernels are made for devices of {arch}, which is older than sm_{ARCHITECTURES[0]}")
+    if found != arch:
+        trace.log(
+            1, f"kernels for {arch} are made for {found}, and translated by the driver: a newer llvmlite may know it"
+        )
+    arch = found
     # "+fma" speaks to the numerics: NumPy's loops fuse complex products, and so do all these processors.
     return Target("cuda", arch, "+fma", 16)
 

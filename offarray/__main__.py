@@ -15,9 +15,12 @@ USAGE = """\
 usage: python -m offarray [options] script.py [arguments]
        python -m offarray [options] -m module [arguments]
        python -m offarray [options] -c code [arguments]
+       python -m offarray doctor [--json]
 
 Runs a NumPy script with offarray in NumPy's place.  The script and the modules beside it get offarray when they
 import numpy; installed libraries keep NumPy.
+
+`doctor` looks at this machine: versions, driver, devices, libraries, and what mends what does not work.
 
 options:
   --report                 tell on stderr, by line of the script, what was computed, how, and why not faster
@@ -95,6 +98,10 @@ def _set(settings: dict[str, str]) -> None:
 
 def main(args: list[str]) -> None:
     """The command `python -m offarray`."""
+    if args[:1] == ["doctor"]:
+        from ._doctor import main as doctor
+
+        sys.exit(doctor(args[1:]))
     try:
         options = parse(args)
         if options is None:
