@@ -112,6 +112,7 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
     target = Target("cuda", f"fake{next(_numbers)}", "", 16)
     former = cuda.device, front._MAKERS["cuda"], buffers.fresh, _evaluate._targets.get("cuda")
     use, known, absent = residency.use, placement.rates, placement._absent
+    libraries, placement.on_device = placement.on_device, lambda *args, **kwargs: False  # it has none
     cuda.device = lambda: fake  # type: ignore[assignment,return-value]
     residency.use = _verified(use)
     placement.rates, placement._absent = rates, rates is None
@@ -124,6 +125,7 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
             yield fake
     finally:
         residency.use, placement.rates, placement._absent = use, known, absent
+        placement.on_device = libraries
         cuda.device, front._MAKERS["cuda"], buffers.fresh = former[:3]
         _evaluate._targets.pop("cuda")
         if former[3] is not None:
