@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,7 +113,10 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
     target = Target("cuda", f"fake{next(_numbers)}", "", 16)
     former = cuda.device, front._MAKERS["cuda"], buffers.fresh, _evaluate._targets.get("cuda")
     use, known, absent = residency.use, placement.rates, placement._absent
-    libraries, placement.on_device = placement.on_device, lambda *args, **kwargs: False  # it has none
+    steps: Any = sys.modules.get("offarray._library")
+    libraries = getattr(steps, "placed", None)
+    if steps is not None:
+        steps.placed = lambda *args, **kwargs: False  # it has none
     cuda.device = lambda: fake  # type: ignore[assignment,return-value]
     residency.use = _verified(use)
     placement.rates, placement._absent = rates, rates is None
@@ -125,7 +129,8 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
             yield fake
     finally:
         residency.use, placement.rates, placement._absent = use, known, absent
-        placement.on_device = libraries
+        if steps is not None:
+            steps.placed = libraries
         cuda.device, front._MAKERS["cuda"], buffers.fresh = former[:3]
         _evaluate._targets.pop("cuda")
         if former[3] is not None:
