@@ -1,0 +1,163 @@
+"""Library steps on a device: which public functions have a form there, and whether a call takes it.
+
+in: `_dispatch.recorded` and the ufuncs, before operands go to the host; out: `_library_*.py`, imported when needed.
+A form that returns NotImplemented leaves the call to NumPy on the host.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from . import _dispatch, _fallback, _lazy
+from ._array import HOST, RealArray, ndarray
+from ._memory import native
+from .fusion.node import READY
+from .runtime import placement, trace
+from .runtime.config import settings
+
+Form = Callable[..., Any]
+
+# module -> the public functions that have a form of their own there, under the name `on_<name>` ("." as "_")
+_FORMS = {
+    "_library_products": "dot vdot inner einsum ndarray.dot",
+    "_library_sort": "sort argsort partition argpartition lexsort searchsorted nonzero flatnonzero compress extract "
+    "unique bincount histogram ndarray.sort ndarray.argsort ndarray.partition ndarray.argpartition "
+    "ndarray.searchsorted ndarray.nonzero ndarray.compress",
+}
+OWN = {name: module for module, names in _FORMS.items() for name in names.split()}
+
+# module -> NumPy's compiled ufuncs of whole arrays that have a form there, under the name `of_<name>`
+_UFUNCS = {
+    "_library_products": ("numpy", "matmul vecdot matvec vecmat"),
+    "_library_fft": ("numpy.fft._pocketfft_umath", "fft ifft rfft_n_even rfft_n_odd irfft"),
+    "_library_linalg": (
+        "numpy.linalg._umath_linalg",
+        "solve solve1 inv det slogdet cholesky_lo cholesky_up qr_r_raw qr_reduced qr_complete svd svd_f svd_s eigh_lo "
+        "eigh_up eigvalsh_lo eigvalsh_up lstsq",
+    ),
+}
+UFUNCS = {name: (module, where) for module, (where, names) in _UFUNCS.items() for name in names.split()}
+_known: dict[Any, tuple[str, str] | None] = {}
+
+
+def _ufunc(real: Any) -> tuple[str, str] | None:
+    """Module and name of the form of a ufunc that is seen for the first time."""
+    module, where = UFUNCS.get(real.__name__, ("", ""))
+    mine = bool(module) and getattr(importlib.import_module(where), real.__name__, None) is real
+    _known[real] = found = (module, "of_" + real.__name__) if mine else None
+    return found
+
+
+# NumPy's Python code, which runs over these forms where the operands are on a device.
+COMPOSED = frozenset(
+    """
+    tensordot linalg.solve linalg.inv linalg.det linalg.slogdet linalg.cholesky linalg.qr linalg.svd linalg.svdvals
+    linalg.eigh linalg.eigvalsh linalg.lstsq linalg.pinv linalg.matrix_rank linalg.cond linalg.multi_dot
+    linalg.matrix_power linalg.tensorsolve linalg.tensorinv linalg.matmul linalg.tensordot linalg.vecdot
+    fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn
+    fft.rfftn fft.irfftn argwhere digitize unique_all unique_counts unique_inverse unique_values
+    """.split()
+)
+
+
+def placed(args: Any, kwargs: dict[str, Any], flops: float = 0.0) -> bool:
+    """Whether a call has native arrays of ours that are pending, large or on a device, and runs there."""
+    total, waiting, found = 0, False, []
+    stack = [*args, *kwargs.values()]
+    while stack:
+        v = stack.pop()
+        t = type(v)
+        kind = _dispatch._KIND.get(t)
+        if kind is None:
+            kind = _dispatch.classify(t)
+        if kind == _dispatch.HANDLE:
+            if not native(v._dtype):
+                return False
+            total += v.size
+            node = None if v._at is HOST else v._base.node
+            waiting = waiting or (node is not None and (node.state != READY or _resident(node.buffer)))
+            found.append(v)
+        elif kind == _dispatch.SEQUENCE:
+            if not set(map(type, v)) <= _dispatch._PLAIN:
+                stack.extend(v)
+        elif kind == _dispatch.FOREIGN or (kind == _dispatch.REAL and t is not RealArray):
+            return False
+        elif t is RealArray:
+            total += v.size
+    if not found or not (waiting or total > settings.eager_size):
+        return False
+    if placement.where().startswith("cuda"):
+        return True
+    buffers = [v._base.node.buffer for v in found if v._base.node.state == READY]
+    return placement.on_device(buffers, sum(v.nbytes for v in found), flops)
+
+
+def _resident(buffer: Any) -> bool:
+    copy = None if buffer is None else buffer.device
+    return copy is not None and bool(copy.valid or not copy.host)
+
+
+def _form(module: str, name: str) -> Form:
+    return getattr(importlib.import_module("." + module, __package__), name)  # type: ignore[no-any-return]
+
+
+def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of a device's form of the public function `name`; NotImplemented where the host runs it."""
+    if kwargs.get("like") is not None or not placed(args, kwargs):
+        return NotImplemented
+    module = OWN.get(name)
+    if module is None:
+        return _dispatch.composed(_implementation(name), args, kwargs)
+    try:
+        answer = _form(module, "on_" + name.replace(".", "_"))(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        return NotImplemented  # arguments that only NumPy's own form takes, or refuses
+    return counted(name, answer)
+
+
+def counted(name: str, answer: Any) -> Any:
+    """Count what a form answered."""
+    if answer is not NotImplemented:
+        trace.count("library_steps")
+        trace.count("library_bytes", _fallback.nbytes(answer))
+        if trace.events is not None:
+            trace.emit("library", _fallback.here(), name=name, nbytes=_fallback.nbytes(answer))
+    return answer
+
+
+def _implementation(name: str) -> Any:
+    found: Any = numpy
+    for part in name.split("."):
+        found = getattr(found, part)
+    return _dispatch.implementation(found)
+
+
+def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
+    """The answer of a device's form of one of NumPy's ufuncs of whole arrays, or NotImplemented."""
+    where = _known[real] if real in _known else _ufunc(real)
+    if where is None:
+        return NotImplemented
+    options = kwargs or {}
+    if not placed(args, options):
+        return NotImplemented
+    return counted(real.__name__, _form(*where)(*args, **options))
+
+
+def select(x: ndarray, mask: ndarray) -> Any:
+    """`x[mask]` where a device selects, else NotImplemented."""
+    if settings.device == "cpu" or not placed((x, mask), {}):
+        return NotImplemented
+    return counted("compress", _form("_library_sort", "masked")(x, mask))
+
+
+NAMES = frozenset(OWN) | COMPOSED
+_dispatch.DEVICE.update(dict.fromkeys(NAMES, attempt))
+_lazy.LIBRARY.append(gufunc)
+
+__all__ = ["attempt", "counted", "gufunc", "placed"]

@@ -1,0 +1,120 @@
+"""NVIDIA's libraries on a device: one step's operands, results and scratch memory, handles, and errors as exceptions.
+
+in: offarray/_library*.py through `cudalib_blas`, `cudalib_fft`, `cudalib_solver`, `cudalib_sort`; out: the packages
+nvmath-python and cuda-cccl, imported when first needed.  All work goes to the device's stream, in order.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy
+
+from . import cuda, residency
+from .buffer import Buffer
+from .errors import DeviceError, MemoryLimitError
+
+Array = numpy.ndarray[Any, Any]
+
+
+@cache
+def module(name: str) -> Any:
+    """The bindings of a library: "cublas", "cufft" or "cusolverDn"."""
+    try:
+        return importlib.import_module("nvmath.bindings." + name)
+    except ImportError as missing:
+        raise DeviceError(f"library steps on a device need nvmath-python: install offarray[cuda] ({missing})") from None
+
+
+def call(library: str, name: str, *args: Any) -> Any:
+    """Call a function of a library; its failures are `DeviceError`s that name the call.
+
+    Raises
+    ------
+    MemoryLimitError
+        Where the library could not allocate.
+    """
+    found = module(library)
+    try:
+        return getattr(found, name)(*args)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("nvmath", "builtins"):
+            raise
+        if isinstance(error, (TypeError, AttributeError, OverflowError)):
+            raise
+        if "ALLOC" in str(error):
+            raise MemoryLimitError(f"{name}: the device has not enough memory") from error
+        raise DeviceError(f"{library}.{name}: {error}") from error
+
+
+def handle(device: Any, name: str, make: Callable[[Any], Any]) -> Any:
+    """What `make(device)` gives, once for each device."""
+    kept = vars(device).setdefault("libraries", {})
+    found = kept.get(name)
+    if found is None:
+        found = kept[name] = make(device)
+    return found
+
+
+class Step:
+    """The device memory of one library step: nothing of it is moved to the host before the step ends."""
+
+    def __init__(self) -> None:
+        self.device = cuda.device()
+        self.stream = int(self.device.stream)
+        self._scratch: list[int] = []
+        self._busy: list[int] = []
+
+    def __enter__(self) -> Step:
+        self.device.enter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        residency._busy.difference_update(self._busy)
+        for pointer in self._scratch:
+            self.device.free(pointer)
+
+    def read(self, buffer: Buffer, offset: int = 0) -> int:
+        """Address of a value that the step reads."""
+        return self._use(buffer, "r") + offset
+
+    def change(self, buffer: Buffer, offset: int = 0) -> int:
+        """Address of a value that the step reads and overwrites."""
+        return self._use(buffer, "rw") + offset
+
+    def write(self, buffer: Buffer) -> int:
+        """Address of a new buffer that the step writes as a whole."""
+        return self._use(buffer, "w")
+
+    def _use(self, buffer: Buffer, access: str) -> int:
+        key = id(buffer)
+        if key not in residency._busy:
+            residency._busy.add(key)
+            self._busy.append(key)
+        return residency.use(buffer, access, whole=access == "w")
+
+    def scratch(self, nbytes: int) -> int:
+        """Memory that is given back when the step has run; 0 for none."""
+        if nbytes <= 0:
+            return 0
+        pointer = residency.take(self.device, nbytes)
+        self._scratch.append(pointer)
+        return pointer
+
+    def send(self, values: Array) -> int:
+        """Scratch memory with these values."""
+        values = numpy.ascontiguousarray(values)
+        pointer = self.scratch(values.nbytes)
+        if pointer:
+            self.device.upload(pointer, values.ctypes.data, values.nbytes)
+        return pointer
+
+    def fetch(self, pointer: int, dtype: Any, count: int) -> Array:
+        """Values in scratch memory, after everything launched before."""
+        found = numpy.empty(count, dtype)
+        if found.nbytes:
+            self.device.download(found.ctypes.data, pointer, found.nbytes)
+        return found

@@ -1,0 +1,118 @@
+"""CUB through cuda.compute: stable radix sorts of unsigned keys, and binary searches in sorted keys.
+
+in: addresses of dense arrays; out: launches on the stream.  Each pair of types is built once in a process.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy
+
+from . import cudalib
+from .cudalib import Step
+from .errors import DeviceError, MemoryLimitError
+
+
+@cache
+def compute() -> Any:
+    """The package `cuda.compute`."""
+    try:
+        return importlib.import_module("cuda.compute")
+    except ImportError as missing:
+        raise DeviceError(f"sorting on a device needs cuda-cccl: install offarray[cuda] ({missing})") from None
+
+
+class Array:
+    """Dense device memory, as the package takes it."""
+
+    def __init__(self, pointer: int, dtype: Any, size: int) -> None:
+        self.dtype = numpy.dtype(dtype)
+        self.size, self.nbytes = size, size * self.dtype.itemsize
+        self.shape = (size,)
+        self.data = SimpleNamespace(ptr=pointer)
+        self.__cuda_array_interface__ = {
+            "data": (pointer, False), "shape": (size,), "strides": None, "typestr": self.dtype.str, "version": 3,
+        }  # fmt: skip
+
+
+class _Stream:
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.stream
+
+
+def _twice(step: Step, run: Any, **arguments: Any) -> None:
+    """Ask for the scratch memory of an algorithm, and run it."""
+    stream = _Stream(step.stream)
+    size = int(run(temp_storage=None, stream=stream, **arguments))
+    place = Array(step.scratch(max(size, 16)), numpy.uint8, max(size, 16))
+    run(temp_storage=place, stream=stream, **arguments)
+
+
+def _translated(step: Step, work: Any) -> None:
+    try:
+        work()
+    except (TypeError, DeviceError, MemoryLimitError):
+        raise
+    except Exception as error:
+        raise DeviceError(f"cuda.compute: {error}") from error
+
+
+def sort(
+    step: Step, count: int, keys: tuple[int, int], key: Any, values: tuple[int, int] = (0, 0), value: Any = None,
+    bits: tuple[int, int] | None = None,
+) -> None:  # fmt: skip
+    """Sort unsigned keys of dtype `key`, ascending and stable, together with values of dtype `value`.
+
+    Parameters
+    ----------
+    keys, values
+        (address that is read, address that is written) of each.
+    bits
+        The part of the key that counts, first and last (exclusive); all of it if left out.
+    """
+    package = compute()
+    arguments: dict[str, Any] = {
+        "d_in_keys": Array(keys[0], key, count), "d_out_keys": Array(keys[1], key, count),
+        "d_in_values": None, "d_out_values": None,
+    }  # fmt: skip
+    if value is not None:
+        arguments["d_in_values"] = Array(values[0], value, count)
+        arguments["d_out_values"] = Array(values[1], value, count)
+
+    def work() -> None:
+        name = ("sort", numpy.dtype(key).str, value and numpy.dtype(value).str)
+        run = cudalib.handle(
+            step.device, repr(name), lambda _: package.make_radix_sort(**arguments, order=package.SortOrder.ASCENDING)
+        )
+        low, high = bits or (0, 8 * numpy.dtype(key).itemsize)
+        _twice(step, run, **arguments, num_items=count, begin_bit=low, end_bit=high)
+
+    _translated(step, work)
+
+
+def search(step: Step, key: Any, sorted_: tuple[int, int], wanted: tuple[int, int], out: int, upper: bool) -> None:
+    """For each wanted key its place (uint64) in the sorted keys, before equal ones or (`upper`) behind them.
+
+    `sorted_` and `wanted` are (address, count).
+    """
+    package = compute()
+    arguments: dict[str, Any] = {
+        "d_data": Array(sorted_[0], key, sorted_[1]), "d_values": Array(wanted[0], key, wanted[1]),
+        "d_out": Array(out, numpy.uint64, wanted[1]),
+    }  # fmt: skip
+
+    def work() -> None:
+        make = package.make_upper_bound if upper else package.make_lower_bound
+        name = ("search", numpy.dtype(key).str, upper)
+        run = cudalib.handle(step.device, repr(name), lambda _: make(**arguments))
+        stream = _Stream(step.stream)
+        run(**arguments, comp=None, num_items=sorted_[1], num_values=wanted[1], stream=stream)
+
+    _translated(step, work)
