@@ -9,7 +9,7 @@ import sys as _sys
 
 import numpy as _numpy
 
-from . import _creation, _functions, _indexing, _methods, _namespace, _ufuncs, _unbound, _views  # noqa: F401
+from . import _creation, _functions, _indexing, _library, _methods, _namespace, _ufuncs, _unbound, _views  # noqa: F401
 from ._array import ndarray as ndarray
 from ._expect import ExpectationError as ExpectationError
 from ._expect import expect as expect

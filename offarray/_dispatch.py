@@ -27,6 +27,7 @@ RealArray = numpy.ndarray
 PACKAGE = __package__ or "offarray"
 
 NATIVE: dict[str, Callable[..., Any]] = {}  # functions that record; one that returns NotImplemented leaves it to NumPy
+DEVICE: dict[str, Callable[..., Any]] = {}  # library steps that a device has forms of: `_library.attempt`
 
 # How the other functions run; names outside numpy's own namespace have their module's before them ("linalg.norm").
 COMPOSED: set[str] = set()  # NumPy's Python code over recorded arrays
@@ -412,6 +413,10 @@ def implementation(real: Any) -> Callable[..., Any]:
 
 def recorded(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer of the form that records, if there is one; NotImplemented leaves the call to NumPy."""
+    if name in DEVICE and settings.device != "cpu":
+        answer = DEVICE[name](name, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
     record = NATIVE.get(name)
     if record is None:
         return NotImplemented

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from . import _creation, _lazy, _record, _views
+from . import _creation, _lazy, _library, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
 from ._dispatch import SCALARS, Handles, before_write, convert, numpy_call, result, shown
 from ._memory import native
@@ -75,7 +75,9 @@ def getitem(self: ndarray, key: Any) -> Any:
 
 
 def _gathered(x: ndarray, key: Any) -> Any:
-    """`x[key]` for large integer arrays over the leading axes, recorded."""
+    """`x[key]` for large integer arrays over the leading axes, recorded; for a mask where a device selects."""
+    if type(key) is ndarray and key._dtype.kind == "b":
+        return _library.select(x, key)
     keys = key if type(key) is tuple else (key,)
     picks: list[Any] = []
     for k in keys:

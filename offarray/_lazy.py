@@ -21,6 +21,7 @@ from .fusion.node import READY, Base, Node
 from .fusion.order import spread
 from .runtime.config import settings
 
+LIBRARY: list[Any] = []  # the form of ufuncs of whole arrays on a device: `_library.gufunc`
 DType = numpy.dtype[Any]
 Shape = tuple[int, ...]
 
@@ -141,6 +142,8 @@ def _refuse(real: numpy.ufunc, values: Any) -> None:
 
 def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -> Any:
     """Record `real(*values, **kwargs)`; NotImplemented where it is not recorded."""
+    if real.signature is not None:
+        return LIBRARY[0](real, values, kwargs) if LIBRARY and settings.device != "cpu" else NotImplemented
     out, where, dtype, casting = None, True, None, "same_kind"
     if kwargs:
         if not kwargs.keys() <= {"out", "where", "dtype", "casting"} or kwargs.get("casting", "same_kind") not in (

@@ -66,8 +66,12 @@ def _reads(name: str) -> Any:
 
 def _writes(name: str) -> Any:
     real = getattr(RealArray, name)
+    key = "ndarray." + name
 
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        if key in _dispatch.DEVICE and settings.device != "cpu":
+            if _dispatch.DEVICE[key](key, (self, *args), kwargs) is not NotImplemented:
+                return None
         before_write(self)
         return step(name, real, (self, *args), kwargs)
 
