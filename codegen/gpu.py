@@ -22,6 +22,7 @@ from .gpu_plan import Choice, Pass, alignment, state_words, value_words
 from .kernel import MONOIDS, Fold, Kernel, Load, text
 from .reporting import can_rerun, with_checks
 from .schedule import UnsupportedKernel, schedule
+from .split import outermost
 
 WORDS = 500  # parameters of 8 bytes that every device takes
 
@@ -189,5 +190,6 @@ def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
     made = DeviceKernel(kernel, target, key)
     elapsed = 1e3 * (time.perf_counter() - start)
     return Compiled(
-        target, key, made.body, None, lambda extents: 1, lambda extents: 0, elapsed, text(kernel)  # type: ignore[arg-type]
+        target, key, made.body, None, lambda extents: 1, lambda extents: 0, elapsed, text(kernel),  # type: ignore[arg-type]
+        outermost(kernel, lambda piece: compiled(piece, target, f"{key} pieces")),
     )  # fmt: skip

@@ -97,6 +97,8 @@ class Copy:
         "pinned", "public",
     )  # fmt: skip
 
+    outside = False  # whether others look at the device's memory (outside.py)
+
     def __init__(self, device: cuda.Device, nbytes: int, host: bool) -> None:
         self.device, self.nbytes = device, nbytes
         self.pointer = self.low = self.high = self.first = self.last = 0
@@ -125,9 +127,11 @@ class Copy:
         return max(self.high - self.low, 1) if self.pointer else 0
 
     # ------------------------------------------------------------------ memory
-    def acquire(self, buffer: Buffer, low: int, high: int) -> None:
-        """Have device memory for the bytes `low` to `high`, and keep what is valid."""
-        if self.nbytes <= WHOLE or 2 * (high - low) >= self.nbytes:
+    def acquire(self, buffer: Buffer, low: int, high: int, exact: bool = False) -> None:
+        """Have device memory for the bytes `low` to `high`, and keep what is valid (unless `exact`)."""
+        if exact:
+            self.leave(buffer)
+        elif self.nbytes <= WHOLE or 2 * (high - low) >= self.nbytes:
             low, high = 0, self.nbytes
         low &= -LINE
         if self.valid:
@@ -283,6 +287,11 @@ class Copy:
             address, self.pinned = self.pinned, 0
             self.device.unregister(address)
 
+    def settled(self, buffer: Buffer) -> None:
+        """A launch has written a buffer that others look at."""
+        with explicit():
+            self.look(buffer)
+
     # ------------------------------------------------------------------ the device's side
     def copy(self, source: Buffer, target: Buffer) -> bool:
         """Copy a whole buffer within the device; False if its value is not there."""
@@ -354,7 +363,9 @@ def at(buffer: Buffer) -> Copy:
     return here  # type: ignore[no-any-return]
 
 
-def use(buffer: Buffer, access: str, whole: bool = False, low: int = 0, high: int = -1) -> int:
+def use(
+    buffer: Buffer, access: str, whole: bool = False, low: int = 0, high: int = -1, exact: bool = False
+) -> int:  # fmt: skip
     """The device's address of a buffer, brought up to date for "r", "w" or "rw".
 
     Parameters
@@ -363,12 +374,14 @@ def use(buffer: Buffer, access: str, whole: bool = False, low: int = 0, high: in
         Whether a write covers every byte of those named.
     low, high : int
         The bytes that are touched; all of them if left out.
+    exact : bool
+        Whether no memory is to be taken but for these.
     """
     if high < 0:
         high = buffer.nbytes
     here = at(buffer)
     if not here.pointer or low < here.low or high > here.high:
-        here.acquire(buffer, low, high)
+        here.acquire(buffer, low, high, exact)
     here.before, here.used = here.used, supply.tick()
     public = buffer.shared
     if (public or here.public) and here.host:
@@ -383,8 +396,7 @@ def use(buffer: Buffer, access: str, whole: bool = False, low: int = 0, high: in
 def settle(buffer: Buffer, access: str) -> None:
     """After a launch: what others look at is brought to the host if it was written."""
     if "w" in access and buffer.shared:
-        with explicit():
-            buffer.device.look(buffer)
+        buffer.device.settled(buffer)
 
 
 @contextmanager
@@ -415,8 +427,16 @@ def launch(
     """
     report = bytearray(faults + 8)
     with lock, _keeping(*[b for b, _ in pointers]):
-        row = rows(pointers, access, spans, dense)
-        _run(compiled, row, words, report)
+        try:
+            row = rows(pointers, access, spans, dense)
+        except MemoryLimitError:
+            from .pieces import Pieces  # few programs come here
+
+            pieces = Pieces(compiled, pointers, words, access, faults, spans)
+            if not pieces.possible():
+                raise
+            return pieces.run()
+        run(compiled, row, words, report)
         for (b, _), a in zip(pointers, access, strict=True):
             if "w" in a:
                 b.device.written()  # it may have been read through another pointer, and written through this one
@@ -442,7 +462,8 @@ def rows(
     return [b.device.pointer + offset for b, offset in pointers]
 
 
-def _run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytearray) -> None:
+def run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytearray) -> None:
+    """Call a device kernel; its fault bytes go to the report."""
     packed = array("Q", [*row, *words, 0, 0])
     packed[-2] = ctypes.addressof(ctypes.c_char.from_buffer(report))
     compiled.body(packed.buffer_info()[0], 0, 1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 
 class Target(NamedTuple):
@@ -26,3 +26,4 @@ class Compiled(NamedTuple):
     scratch: Callable[[tuple[int, ...]], int]  # extents -> bytes of scratch memory the launch needs
     build_ms: float
     source: str
+    split: Callable[[Sequence[int]], Any] | None = None  # words behind the pointers -> codegen/split.py's `Cut`

@@ -15,7 +15,7 @@ from typing import Any
 
 from offarray import _evaluate
 from offarray.codegen import compile as front
-from offarray.codegen import interpret
+from offarray.codegen import interpret, split
 from offarray.codegen.kernel import Kernel
 from offarray.runtime import buffer as buffers
 from offarray.runtime import cuda, placement, residency
@@ -87,9 +87,13 @@ class FakeDevice:
     def synchronize(self) -> None:
         pass
 
+    def wait(self) -> None:
+        pass
+
 
 def _compiled(kernel: Kernel, target: Target) -> Compiled:
-    return interpret.compiled(kernel, target)
+    cut = split.outermost(kernel, lambda piece: _compiled(piece, target))
+    return interpret.compiled(kernel, target)._replace(split=cut)
 
 
 def _verified(plain: Any) -> Any:

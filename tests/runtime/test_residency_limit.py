@@ -1,0 +1,90 @@
+"""Working sets beyond a device's memory: the same results, with the rest on the host and steps in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+import offarray as np
+from offarray.runtime import trace
+from offarray.runtime.config import config
+from offarray.runtime.errors import MemoryLimitError
+
+from . import fakedevice
+
+LIMIT = 1 << 20
+SET = 3 * LIMIT  # bytes of each working set
+
+
+def chain(xp: Any, nbytes: int) -> Any:
+    """An elementwise step whose operands alone are more than fits."""
+    n = nbytes // 8 // 4
+    a, b, c = (xp.array(numpy.arange(n) * (k + 1.0)) for k in range(3))
+    return (a * b + c) / (a + 1.0)
+
+
+def rows(xp: Any, nbytes: int) -> Any:
+    """Steps over the rows of a matrix: each row's largest element, its softmax, its norm."""
+    n = nbytes // 8 // 3
+    m = xp.sin(xp.arange(n, dtype=float)).reshape(-1, 128)
+    e = xp.exp(m - m.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True), (m * m).sum(axis=1)
+
+
+def cycle(xp: Any, nbytes: int) -> Any:
+    """Many arrays, used one after another again and again."""
+    blocks = [xp.full(nbytes // 8 // 12, float(k)) for k in range(12)]
+    for _ in range(3):
+        for k, block in enumerate(blocks):
+            blocks[k] = block * 0.5 + blocks[k - 1][0]
+    return [b.sum() for b in blocks]
+
+
+PROGRAMS: tuple[Callable[[Any, int], Any], ...] = (chain, rows, cycle)
+
+
+def equal(got: Any, want: Any) -> bool:
+    if isinstance(want, (tuple, list)):
+        return all(map(equal, got, want))
+    return bool(numpy.allclose(numpy.asarray(got), want, rtol=1e-13, atol=0))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_larger_than_the_device(program: Callable[[Any, int], Any]) -> None:
+    with fakedevice.installed() as fake, config(eager_size=0, faults="deferred", device_memory=LIMIT):
+        trace.reset()
+        got = program(np, SET)
+        assert equal(got, program(numpy, SET))
+        assert trace.counters["evictions"] + trace.counters["split_steps"] > 0
+        assert fake.peak <= LIMIT
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_devices_without_room(program: Callable[[Any, int], Any]) -> None:
+    """The device itself refuses, and no limit is set."""
+    with fakedevice.installed() as fake, config(eager_size=0, faults="deferred"):
+        fake.capacity = LIMIT
+        assert equal(program(np, SET), program(numpy, SET))
+
+
+def test_pieces_of_transposed_reversed_and_shifted_operands() -> None:
+    n = 400
+    m = numpy.arange(1.0 * n * n).reshape(n, n)
+    with fakedevice.installed(), config(eager_size=0, faults="deferred", device_memory=m.nbytes * 3 // 2):
+        trace.reset()
+        x = np.array(m)
+        got = numpy.asarray(x[::-1, :] * 2 + x.T + x[:, :1])
+        assert (got == m[::-1, :] * 2 + m.T + m[:, :1]).all()
+        x[1:] += 3 * m[:-1]
+        m[1:] += 3 * m[:-1].copy()
+        assert trace.counters["split_steps"] > 0
+
+
+def test_what_cannot_be_cut_says_what_takes_the_memory() -> None:
+    with fakedevice.installed(), config(eager_size=0, faults="deferred", device_memory=LIMIT):
+        x = np.evaluate(np.arange(LIMIT / 4) * 1)  # in pieces
+        with pytest.raises(MemoryLimitError, match="device_memory"):
+            float(x.sum())
