@@ -24,9 +24,10 @@ Form = Callable[..., Any]
 # module -> the public functions that have a form of their own there, under the name `on_<name>` ("." as "_")
 _FORMS = {
     "_library_products": "dot vdot inner einsum ndarray.dot",
-    "_library_sort": "sort argsort partition argpartition lexsort searchsorted nonzero flatnonzero compress extract "
-    "unique bincount histogram ndarray.sort ndarray.argsort ndarray.partition ndarray.argpartition "
-    "ndarray.searchsorted ndarray.nonzero ndarray.compress",
+    "_library_sort": "sort argsort partition argpartition lexsort searchsorted ndarray.sort ndarray.argsort "
+    "ndarray.partition ndarray.argpartition ndarray.searchsorted",
+    "_library_select": "nonzero flatnonzero compress extract unique bincount histogram ndarray.nonzero "
+    "ndarray.compress",
 }
 OWN = {name: module for module, names in _FORMS.items() for name in names.split()}
 
@@ -66,6 +67,9 @@ COMPOSED = frozenset(
 
 def placed(args: Any, kwargs: dict[str, Any], flops: float = 0.0) -> bool:
     """Whether a call has native arrays of ours that are pending, large or on a device, and runs there."""
+    name = placement.where()
+    if name == "auto" and placement.absent() or name != "auto" and not name.startswith("cuda"):
+        return False
     total, waiting, found = 0, False, []
     stack = [*args, *kwargs.values()]
     while stack:
@@ -90,7 +94,7 @@ def placed(args: Any, kwargs: dict[str, Any], flops: float = 0.0) -> bool:
             total += v.size
     if not found or not (waiting or total > settings.eager_size):
         return False
-    if placement.where().startswith("cuda"):
+    if name != "auto":
         return True
     buffers = [v._base.node.buffer for v in found if v._base.node.state == READY]
     return placement.on_device(buffers, sum(v.nbytes for v in found), flops)
@@ -153,7 +157,7 @@ def select(x: ndarray, mask: ndarray) -> Any:
     """`x[mask]` where a device selects, else NotImplemented."""
     if settings.device == "cpu" or not placed((x, mask), {}):
         return NotImplemented
-    return counted("compress", _form("_library_sort", "masked")(x, mask))
+    return counted("compress", _form("_library_select", "masked")(x, mask))
 
 
 NAMES = frozenset(OWN) | COMPOSED

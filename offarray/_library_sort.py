@@ -131,7 +131,7 @@ def found_places(sorted_: ndarray, wanted: ndarray, upper: bool) -> ndarray:
 
 
 # ---------------------------------------------------------------------- orders
-def _iota(count: int) -> ndarray:
+def iota(count: int) -> ndarray:
     return np.arange(count, dtype=U4)  # type: ignore[no-any-return]
 
 
@@ -146,7 +146,7 @@ def gather(x: ndarray, places: ndarray) -> Any:
 def order(keys: Sequence[tuple[ndarray, int]]) -> ndarray:
     """Places (32 bits) that bring 1-d keys into order: the first is the last to decide. Stable."""
     (first, width), *others = keys
-    places = sorted_pairs(first, _iota(first._shape[0]), 0, width)
+    places = sorted_pairs(first, iota(first._shape[0]), 0, width)
     for key, width in others:
         places = sorted_pairs(gather(key, places), places, 0, width)
     return places
@@ -174,11 +174,11 @@ def _back(x: ndarray, axis: int) -> Any:
     return owned(_views.dense_copy(seen(x, lambda g: numpy.moveaxis(g, -1, axis))))
 
 
-def _flat(x: ndarray) -> ndarray:
+def flat(x: ndarray) -> ndarray:
     return seen(x, lambda g: g.reshape(-1))
 
 
-def _shaped(x: ndarray, shape: Shape) -> ndarray:
+def shaped(x: ndarray, shape: Shape) -> ndarray:
     return seen(x, lambda g: g.reshape(shape))
 
 
@@ -191,7 +191,7 @@ def ranking(lines: ndarray) -> ndarray:
     """Places in the flattened array that bring each row of (..., n) into order."""
     n = lines._shape[-1]
     count = math.prod(lines._shape[:-1])
-    keys = _chain(_flat(lines))
+    keys = _chain(flat(lines))
     if count > 1:
         keys.append(_rows(count, n))
     return order(keys)
@@ -201,11 +201,11 @@ def sorted_lines(lines: ndarray, stable: bool) -> ndarray:
     """Each row of (..., n) in order."""
     shape, dtype = lines._shape, lines._dtype
     n, count = shape[-1], math.prod(shape[:-1])
-    flat = _flat(lines)
+    line = flat(lines)
     ties = stable and dtype.kind == "f"  # zeros of both signs are equal, and told apart
     if dtype.kind == "c" or ties or (count > 1 and dtype.itemsize == 8):
-        return _shaped(gather(flat, ranking(lines)), shape)
-    keys, width = keys_of(flat, True), key_bits(dtype)
+        return shaped(gather(line, ranking(lines)), shape)
+    keys, width = keys_of(line, True), key_bits(dtype)
     if count > 1:
         rows, more = _rows(count, n)
         wide: Any = cast(rows, U8)
@@ -214,7 +214,7 @@ def sorted_lines(lines: ndarray, stable: bool) -> ndarray:
     made = sorted_keys(keys, 0, width)
     if count > 1:
         made = cast(made & numpy.uint64((1 << key_bits(dtype)) - 1), _key_type(dtype))  # type: ignore[operator]
-    return _shaped(elements_of(made, dtype), shape)
+    return shaped(elements_of(made, dtype), shape)
 
 
 _KINDS = {None: False, "quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
@@ -228,7 +228,7 @@ def _sortable(a: Any, axis: Any, kind: Any, order_: Any, stable: Any) -> tuple[n
     if kind is not None and stable is not None:
         return None
     if axis is None:
-        x, axis = _flat(dense(x)), -1
+        x, axis = flat(dense(x)), -1
     if not x._shape:
         return None
     try:
@@ -268,7 +268,7 @@ def on_argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, s
 
 def _argsorted(lines: ndarray, axis: int) -> Any:
     n = lines._shape[-1]
-    places: Any = _shaped(ranking(lines), lines._shape)
+    places: Any = shaped(ranking(lines), lines._shape)
     places = cast(places, I8)
     return _back(places % n if len(lines._shape) > 1 else places, axis)
 
@@ -331,11 +331,11 @@ def on_lexsort(keys: Any, axis: Any = -1) -> Any:
         return NotImplemented
     lines = [_lines(k, at) for k in parts]  # type: ignore[arg-type]
     shape = lines[0]._shape
-    chain = [pair for x in lines for pair in _chain(_flat(x))]
+    chain = [pair for x in lines for pair in _chain(flat(x))]
     count = math.prod(shape[:-1])
     if count > 1:
         chain.append(_rows(count, shape[-1]))
-    places: Any = cast(_shaped(order(chain), shape), I8)
+    places: Any = cast(shaped(order(chain), shape), I8)
     return _back(places % shape[-1] if len(shape) > 1 else places, at)
 
 
@@ -353,210 +353,13 @@ def on_searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> A
         if places is None or places._shape != x._shape:
             return NotImplemented
         x = x[places]
-    data, wanted = (keys_of(cast(_flat(dense(k)), dtype), False) for k in (x, y))
+    data, wanted = (keys_of(cast(flat(dense(k)), dtype), False) for k in (x, y))
     made = found_places(data, wanted, side == "right")
     if not y._shape:
-        return _lazy.scalar_of(_shaped(made, ()))
-    return owned(_shaped(made, y._shape))
+        return _lazy.scalar_of(shaped(made, ()))
+    return owned(shaped(made, y._shape))
 
 
 def on_ndarray_searchsorted(self: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     """`numpy.ndarray.searchsorted`."""
     return on_searchsorted(self, v, side, sorter)
-
-
-# ---------------------------------------------------------------------- selecting
-def chosen(mask: ndarray) -> Any:
-    """The places (64 bits, ascending) of the true elements of a 1-d boolean array."""
-    count = int(mask.sum())  # type: ignore[attr-defined]
-    keys = cast(~mask, U4)  # type: ignore[operator]
-    places = sorted_pairs(keys, _iota(mask._shape[0]), 0, 1)
-    return _views.dense_copy(cast(seen(places, lambda g: g[:count]), I8))
-
-
-def _truth(x: ndarray) -> Any:
-    """Whether each element is not zero."""
-    given: Any = x
-    return x if x._dtype.kind == "b" else given != 0
-
-
-def _places(x: ndarray) -> list[Any]:
-    """The indices of the elements that are not zero, one array for each axis."""
-    flat = _flat(dense(x))
-    places = chosen(_truth(flat))
-    found = []
-    for extent in reversed(x._shape[1:]):
-        found.append(places % extent)
-        places = places // extent
-    return [places, *reversed(found)]
-
-
-def on_nonzero(a: Any) -> Any:
-    """`numpy.nonzero`."""
-    x = array(a)
-    if x is None or not x._shape or 0 in x._shape or x.size >= MOST:
-        return NotImplemented
-    return tuple(_places(x))
-
-
-def on_ndarray_nonzero(self: Any) -> Any:
-    """`numpy.ndarray.nonzero`."""
-    return on_nonzero(self)
-
-
-def on_flatnonzero(a: Any) -> Any:
-    """`numpy.flatnonzero`."""
-    x = array(a)
-    if x is None or not x._shape or 0 in x._shape or x.size >= MOST:
-        return NotImplemented
-    return _places(_flat(dense(x)))[0]
-
-
-def masked(x: ndarray, mask: ndarray) -> Any:
-    """`x[mask]` for a boolean array over the leading axes."""
-    rank = len(mask._shape)
-    if mask._dtype.kind != "b" or not rank or x._shape[:rank] != mask._shape or 0 in x._shape or mask.size >= MOST:
-        return NotImplemented
-    places = chosen(_flat(dense(mask)))
-    rest = x._shape[rank:]
-    if not rest:
-        return gather(_flat(dense(x)), places)
-    lines = _shaped(dense(x), (mask.size, *rest))
-    shape = (places._shape[0], *rest)
-    if 0 in shape:
-        return new(x._dtype, shape)[1]
-    axes = tuple(range(len(shape)))
-    strides = (places._strides[0], *[0] * len(rest))
-    place = _record.read(_record.make(places._base, 0, strides, shape, I8), shape, axes)
-    node = _record.gather_node(lines, (place,), shape, 1, axes, _record.here())
-    return _record.deliver(node, shape, axes, [lines, places])
-
-
-def on_compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    """`numpy.compress`."""
-    x, mask = array(a), array(condition)
-    if x is None or mask is None or out is not None or len(mask._shape) != 1 or not x._shape:
-        return NotImplemented
-    if axis is None:
-        x, axis = _flat(dense(x)), 0
-    try:
-        at = normalize_axis_index(axis, len(x._shape))
-    except (TypeError, ValueError):
-        return NotImplemented
-    extent, mask_length = x._shape[at], mask._shape[0]
-    if mask_length > extent:
-        return NotImplemented
-    mask = _truth(mask)
-    moved = seen(x, lambda g: numpy.moveaxis(g, at, 0)[:mask_length])
-    made = masked(moved, mask)
-    if made is NotImplemented or at == 0:
-        return made
-    return owned(_views.dense_copy(seen(made, lambda g: numpy.moveaxis(g, 0, at))))
-
-
-def on_ndarray_compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """`numpy.ndarray.compress`."""
-    return on_compress(condition, self, axis, out)
-
-
-def on_extract(condition: Any, arr: Any) -> Any:
-    """`numpy.extract`."""
-    mask, x = array(condition), array(arr)
-    if mask is None or x is None or mask.size != x.size:
-        return NotImplemented
-    return masked(_flat(dense(x)), _flat(dense(_truth(mask))))
-
-
-# ---------------------------------------------------------------------- unique, counts
-def on_unique(
-    ar: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, axis: Any = None, *,
-    equal_nan: Any = True, sorted: Any = True,
-) -> Any:  # fmt: skip
-    """`numpy.unique`; the elements come sorted in any case."""
-    x = array(ar)
-    if x is None or not x._shape or (axis is not None and len(x._shape) > 1) or 0 in x._shape or x.size >= MOST:
-        return NotImplemented
-    if x._dtype.kind == "c" or axis not in (None, 0, -1):
-        return NotImplemented
-    flat = _flat(dense(x))
-    if not (return_index or return_inverse):
-        ordered = sorted_lines(flat, False)
-        perm = None
-    else:
-        perm = ranking(flat)
-        ordered = gather(flat, perm)
-    first = _firsts(ordered, bool(equal_nan))
-    starts = chosen(first)
-    answer = [gather(ordered, starts)]
-    if return_index:
-        answer.append(cast(gather(perm, starts), I8))  # type: ignore[arg-type]
-    if return_inverse:
-        groups = np.cumsum(first) - 1
-        undone = sorted_pairs(perm, _iota(flat._shape[0]), 0, max(flat._shape[0] - 1, 1).bit_length())  # type: ignore[arg-type]
-        answer.append(owned(_shaped(dense(gather(groups, undone)), x._shape)))
-    if return_counts:
-        ends = np.concatenate([starts[1:], numpy.array([flat._shape[0]])])
-        answer.append(ends - starts)
-    return answer[0] if len(answer) == 1 else tuple(answer)
-
-
-def _firsts(ordered: Any, equal_nan: bool) -> Any:
-    """Whether each element of a sorted array differs from the one before it."""
-    differs = ordered[1:] != ordered[:-1]
-    if equal_nan and ordered._dtype.kind == "f":
-        differs = differs & (ordered[:-1] == ordered[:-1])
-    return np.concatenate([numpy.array([True]), differs])
-
-
-def counts_of(keys: ndarray, count: int) -> Any:
-    """How often each of the numbers below `count` occurs among keys of 32 or 64 bits."""
-    made = sorted_keys(keys, 0, 8 * keys._dtype.itemsize)
-    wanted = cast(np.arange(count + 1, dtype=I8), keys._dtype)
-    places: Any = found_places(made, wanted, False)
-    return places[1:] - places[:-1]
-
-
-def on_bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """`numpy.bincount` without weights."""
-    a = array(x)
-    if a is None or weights is not None or len(a._shape) != 1 or 0 in a._shape or a.size >= MOST:
-        return NotImplemented
-    if a._dtype.kind not in "iub" or a._dtype.char in "LQ" or isinstance(minlength, bool):
-        return NotImplemented
-    low, high = int(a.min()), int(a.max())  # type: ignore[attr-defined]
-    if low < 0 or not hasattr(type(minlength), "__index__") or minlength < 0:
-        return NotImplemented  # which NumPy raises
-    count = max(high + 1, int(minlength))
-    if count > 8 * a.size + (1 << 20):
-        return NotImplemented
-    return counts_of(cast(a, U4 if high < MOST - 1 else U8), count)
-
-
-def on_histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """`numpy.histogram` for a number of bins or given edges, without weights."""
-    x = array(a)
-    if x is None or weights is not None or isinstance(bins, str) or x._dtype.kind in "cb" or x.size >= MOST:
-        return NotImplemented
-    if 0 in x._shape or not x._shape:
-        return NotImplemented
-    flat = _flat(dense(x))
-    if numpy.ndim(bins) == 0:
-        if range is None:
-            ends = flat.min(), flat.max()  # type: ignore[attr-defined]
-            range = tuple(v.item() if hasattr(v, "item") else v for v in map(np.asarray, ends))
-        sample = numpy.zeros(1, flat._dtype)
-        edges = numpy.histogram_bin_edges(sample, bins, range)
-    else:
-        edges = numpy.histogram_bin_edges(numpy.zeros(1, flat._dtype), np.asarray(bins).__array__())
-    dtype = numpy.promote_types(flat._dtype, edges.dtype)
-    if dtype.char not in "?bBhHiIlLqQefd":
-        return NotImplemented
-    ordered = sorted_keys(keys_of(cast(flat, dtype), False), 0, key_bits(dtype))
-    limits = keys_of(_lazy.fresh(edges.astype(dtype)), False)
-    inner, last = (found_places(ordered, dense(k), u) for k, u in ((limits[:-1], False), (limits[-1:], True)))
-    places: Any = np.concatenate([inner, last])
-    counts = places[1:] - places[:-1]
-    if density:
-        widths = numpy.array(numpy.diff(edges), float)
-        return counts / widths / counts.sum(), _lazy.fresh(edges)
-    return counts, _lazy.fresh(edges)

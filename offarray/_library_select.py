@@ -1,0 +1,229 @@
+"""Selecting and counting on a device: masks, non-zero elements, unique elements, histograms; all by `_library_sort`.
+
+in: `_library`; out: places from a sort of one bit, elements by a recorded gather, counts from binary searches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+from numpy.lib.array_utils import normalize_axis_index
+
+from . import _lazy, _record, _views
+from ._array import ndarray
+from ._library_device import array, cast, dense, new, np, owned, seen
+from ._library_sort import (
+    I8,
+    MOST,
+    U4,
+    U8,
+    flat,
+    found_places,
+    gather,
+    iota,
+    key_bits,
+    keys_of,
+    ranking,
+    shaped,
+    sorted_keys,
+    sorted_lines,
+    sorted_pairs,
+)
+
+
+def chosen(mask: ndarray) -> Any:
+    """The places (64 bits, ascending) of the true elements of a 1-d boolean array."""
+    count = int(mask.sum())  # type: ignore[attr-defined]
+    keys = cast(~mask, U4)  # type: ignore[operator]
+    places = sorted_pairs(keys, iota(mask._shape[0]), 0, 1)
+    return _views.dense_copy(cast(seen(places, lambda g: g[:count]), I8))
+
+
+def _truth(x: ndarray) -> Any:
+    """Whether each element is not zero."""
+    given: Any = x
+    return x if x._dtype.kind == "b" else given != 0
+
+
+def _places(x: ndarray) -> list[Any]:
+    """The indices of the elements that are not zero, one array for each axis."""
+    line = flat(dense(x))
+    places = chosen(_truth(line))
+    found = []
+    for extent in reversed(x._shape[1:]):
+        found.append(places % extent)
+        places = places // extent
+    return [places, *reversed(found)]
+
+
+def on_nonzero(a: Any) -> Any:
+    """`numpy.nonzero`."""
+    x = array(a)
+    if x is None or not x._shape or 0 in x._shape or x.size >= MOST:
+        return NotImplemented
+    return tuple(_places(x))
+
+
+def on_ndarray_nonzero(self: Any) -> Any:
+    """`numpy.ndarray.nonzero`."""
+    return on_nonzero(self)
+
+
+def on_flatnonzero(a: Any) -> Any:
+    """`numpy.flatnonzero`."""
+    x = array(a)
+    if x is None or not x._shape or 0 in x._shape or x.size >= MOST:
+        return NotImplemented
+    return _places(flat(dense(x)))[0]
+
+
+def masked(x: ndarray, mask: ndarray) -> Any:
+    """`x[mask]` for a boolean array over the leading axes."""
+    rank = len(mask._shape)
+    if mask._dtype.kind != "b" or not rank or x._shape[:rank] != mask._shape or 0 in x._shape or mask.size >= MOST:
+        return NotImplemented
+    places = chosen(flat(dense(mask)))
+    rest = x._shape[rank:]
+    if not rest:
+        return gather(flat(dense(x)), places)
+    lines = shaped(dense(x), (mask.size, *rest))
+    shape = (places._shape[0], *rest)
+    if 0 in shape:
+        return new(x._dtype, shape)[1]
+    axes = tuple(range(len(shape)))
+    strides = (places._strides[0], *[0] * len(rest))
+    place = _record.read(_record.make(places._base, 0, strides, shape, I8), shape, axes)
+    node = _record.gather_node(lines, (place,), shape, 1, axes, _record.here())
+    return _record.deliver(node, shape, axes, [lines, places])
+
+
+def on_compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """`numpy.compress`."""
+    x, mask = array(a), array(condition)
+    if x is None or mask is None or out is not None or len(mask._shape) != 1 or not x._shape:
+        return NotImplemented
+    if axis is None:
+        x, axis = flat(dense(x)), 0
+    try:
+        at = normalize_axis_index(axis, len(x._shape))
+    except (TypeError, ValueError):
+        return NotImplemented
+    extent, mask_length = x._shape[at], mask._shape[0]
+    if mask_length > extent:
+        return NotImplemented
+    mask = _truth(mask)
+    moved = seen(x, lambda g: numpy.moveaxis(g, at, 0)[:mask_length])
+    made = masked(moved, mask)
+    if made is NotImplemented or at == 0:
+        return made
+    return owned(_views.dense_copy(seen(made, lambda g: numpy.moveaxis(g, 0, at))))
+
+
+def on_ndarray_compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """`numpy.ndarray.compress`."""
+    return on_compress(condition, self, axis, out)
+
+
+def on_extract(condition: Any, arr: Any) -> Any:
+    """`numpy.extract`."""
+    mask, x = array(condition), array(arr)
+    if mask is None or x is None or mask.size != x.size:
+        return NotImplemented
+    return masked(flat(dense(x)), flat(dense(_truth(mask))))
+
+
+# ---------------------------------------------------------------------- unique, counts
+def on_unique(
+    ar: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, axis: Any = None, *,
+    equal_nan: Any = True, sorted: Any = True,
+) -> Any:  # fmt: skip
+    """`numpy.unique`; the elements come sorted in any case."""
+    x = array(ar)
+    if x is None or not x._shape or (axis is not None and len(x._shape) > 1) or 0 in x._shape or x.size >= MOST:
+        return NotImplemented
+    if x._dtype.kind == "c" or axis not in (None, 0, -1):
+        return NotImplemented
+    line = flat(dense(x))
+    if not (return_index or return_inverse):
+        ordered = sorted_lines(line, False)
+        perm = None
+    else:
+        perm = ranking(line)
+        ordered = gather(line, perm)
+    first = _firsts(ordered, bool(equal_nan))
+    starts = chosen(first)
+    answer = [gather(ordered, starts)]
+    if return_index:
+        answer.append(cast(gather(perm, starts), I8))  # type: ignore[arg-type]
+    if return_inverse:
+        groups = np.cumsum(first) - 1
+        undone = sorted_pairs(perm, iota(line._shape[0]), 0, max(line._shape[0] - 1, 1).bit_length())  # type: ignore[arg-type]
+        answer.append(owned(shaped(dense(gather(groups, undone)), x._shape)))
+    if return_counts:
+        ends = np.concatenate([starts[1:], numpy.array([line._shape[0]])])
+        answer.append(ends - starts)
+    return answer[0] if len(answer) == 1 else tuple(answer)
+
+
+def _firsts(ordered: Any, equal_nan: bool) -> Any:
+    """Whether each element of a sorted array differs from the one before it."""
+    differs = ordered[1:] != ordered[:-1]
+    if equal_nan and ordered._dtype.kind == "f":
+        differs = differs & (ordered[:-1] == ordered[:-1])
+    return np.concatenate([numpy.array([True]), differs])
+
+
+def counts_of(keys: ndarray, count: int) -> Any:
+    """How often each of the numbers below `count` occurs among keys of 32 or 64 bits."""
+    made = sorted_keys(keys, 0, 8 * keys._dtype.itemsize)
+    wanted = cast(np.arange(count + 1, dtype=I8), keys._dtype)
+    places: Any = found_places(made, wanted, False)
+    return places[1:] - places[:-1]
+
+
+def on_bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """`numpy.bincount` without weights."""
+    a = array(x)
+    if a is None or weights is not None or len(a._shape) != 1 or 0 in a._shape or a.size >= MOST:
+        return NotImplemented
+    if a._dtype.kind not in "iub" or a._dtype.char in "LQ" or isinstance(minlength, bool):
+        return NotImplemented
+    low, high = int(a.min()), int(a.max())  # type: ignore[attr-defined]
+    if low < 0 or not hasattr(type(minlength), "__index__") or minlength < 0:
+        return NotImplemented  # which NumPy raises
+    count = max(high + 1, int(minlength))
+    if count > 8 * a.size + (1 << 20):
+        return NotImplemented
+    return counts_of(cast(a, U4 if high < MOST - 1 else U8), count)
+
+
+def on_histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """`numpy.histogram` for a number of bins or given edges, without weights."""
+    x = array(a)
+    if x is None or weights is not None or isinstance(bins, str) or x._dtype.kind in "cb" or x.size >= MOST:
+        return NotImplemented
+    if 0 in x._shape or not x._shape:
+        return NotImplemented
+    line = flat(dense(x))
+    if numpy.ndim(bins) == 0:
+        if range is None:
+            ends = line.min(), line.max()  # type: ignore[attr-defined]
+            sample = numpy.array([numpy.asarray(v)[()] for v in ends], line._dtype)
+        else:
+            sample = numpy.zeros(1, line._dtype)
+        edges = numpy.histogram_bin_edges(sample, bins, range)
+    else:
+        edges = numpy.histogram_bin_edges(numpy.zeros(1, line._dtype), np.asarray(bins).__array__())
+    dtype = numpy.promote_types(line._dtype, edges.dtype)
+    if dtype.char not in "?bBhHiIlLqQefd":
+        return NotImplemented
+    ordered = sorted_keys(keys_of(cast(line, dtype), False), 0, key_bits(dtype))
+    limits = keys_of(_lazy.fresh(edges.astype(dtype)), False)
+    inner, last = (found_places(ordered, dense(k), u) for k, u in ((limits[:-1], False), (limits[-1:], True)))
+    places: Any = np.concatenate([inner, last])
+    counts = places[1:] - places[:-1]
+    if density:
+        widths = numpy.array(numpy.diff(edges), float)
+        return counts / widths / counts.sum(), _lazy.fresh(edges)
+    return counts, _lazy.fresh(edges)
