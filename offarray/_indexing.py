@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from . import _creation, _lazy, _library, _record, _views
+from . import _choosing, _creation, _lazy, _library, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
 from ._dispatch import SCALARS, Handles, before_write, convert, numpy_call, result, shown
 from ._memory import native
@@ -76,8 +76,9 @@ def getitem(self: ndarray, key: Any) -> Any:
 
 def _gathered(x: ndarray, key: Any) -> Any:
     """`x[key]` for large integer arrays over the leading axes, recorded; for a mask where a device selects."""
-    if type(key) is ndarray and key._dtype.kind == "b":
-        return _library.select(x, key)
+    if type(key) in (ndarray, RealArray) and key.dtype.kind == "b":
+        r = _library.select(x, key) if type(key) is ndarray else NotImplemented
+        return _choosing.read_mask(x, key) if r is NotImplemented else r
     keys = key if type(key) is tuple else (key,)
     picks: list[Any] = []
     for k in keys:
@@ -126,15 +127,17 @@ def _recorded(x: ndarray, key: Any, value: Any) -> bool:
         return False
     mask = None
     if type(key) is ndarray and key._dtype.kind == "b":
-        if key._shape != x._shape or type(value) is ndarray and value._shape:
+        if key._shape != x._shape:
             return False
+        if type(value) is ndarray and value._shape:
+            return _choosing.write_mask(x, key, value)
         target, mask = x, key
     elif key is Ellipsis or type(key) is slice and key == slice(None):
         target = x
     else:
         found = window(x, key)
         if found is None:
-            return False
+            return _choosing.write_at(x, key, value)
         target = found
     if mask is None and _lazy.small((target, value)) and _lazy.is_ready(x) and not _views.on_device(x):
         return False

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from . import _direct, _dispatch, _fallback, _lazy, _rebind, _reductions
+from . import _choosing, _direct, _dispatch, _fallback, _lazy, _rebind, _reductions
 from ._array import HOST, Handle, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
 from .runtime.config import settings
@@ -97,6 +97,8 @@ class ufunc(metaclass=UfuncType):
     def at(self, *args: Any, **kwargs: Any) -> Any:
         """Unbuffered operation in place at indices; see `numpy.ufunc.at`."""
         if args:
+            if not kwargs and 2 <= len(args) <= 3 and _choosing.ufunc_at(self.__name__, *args):
+                return None
             before_write(args[0])
         return _method(self, "at", args, kwargs)
 
@@ -165,7 +167,9 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
     """`run(*args)` in NumPy, counted if the operands are no small work."""
-    if _slight(operands) or _refused(real, run, args):
+    if _slight(operands):
+        return run(*args)
+    if real.signature is None and _refused(real, run, args):
         return run(*args)
     if real.signature is not None:
         made = run(*args)

@@ -1,0 +1,170 @@
+"""Searching in sorted tables and counting: searchsorted, digitize, interp, bincount, histogram.
+
+in: the public functions through `_dispatch.NATIVE`; out: routines.  NotImplemented leaves a call to NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from . import _lazy, _routine
+from ._array import RealArray, fresh, host, ndarray
+from ._dispatch import NATIVE
+from ._routine import Array, code, kind, run, space
+from ._sorting import bounds, sortable
+from .codegen import routines
+
+
+def _memory(x: Any) -> Array | None:
+    """The memory of a table, whatever its size."""
+    if type(x) is ndarray:
+        return host(x)
+    if type(x) is RealArray:
+        return x
+    if type(x) in (list, tuple) and x and all(type(v) in (int, float) for v in x):
+        return numpy.array(x)
+    return None
+
+
+def _look_up(table: Array, x: Array, right: bool) -> Any:
+    """Place of each x in an ascending table of a common type."""
+    size = table.size
+    ordered = space(size, "i8")
+    flat = numpy.ascontiguousarray(table)
+    run(routines.to_ordered, [flat, ordered], [(0, size)], 2 * flat.nbytes, T=code(flat.dtype), KIND=kind(flat.dtype))
+    made = space(x.shape, "i8")
+    ranges = _routine.shares(8 * x.nbytes, x.size)
+    run(
+        routines.search, [x, ordered, made, size], ranges, x.nbytes + made.array.nbytes, T=code(x.dtype),
+        KIND=kind(x.dtype), RIGHT=int(right),
+    )  # fmt: skip
+    return made.handle()
+
+
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    """Where elements would be inserted; see `numpy.searchsorted`."""
+    if sorter is not None or side not in ("left", "right"):
+        return NotImplemented
+    x, table = _routine.ready(v), _memory(a)
+    if x is None or table is None or table.ndim != 1 or not table.size:
+        return NotImplemented
+    common = numpy.result_type(table.dtype, x.dtype)
+    if not sortable(common) or common == numpy.uint64 or common.isnative is False:
+        return NotImplemented
+    if common.kind == "f" and common.itemsize == 4:
+        common = numpy.dtype("f8")  # the same order
+    if x.dtype != common and not (x.dtype.kind == common.kind == "i"):
+        if x.dtype.kind != "f":
+            x = x.astype(common)
+    return _look_up(table.astype(common, copy=False), x, side == "right")
+
+
+def digitize(x: Any, bins: Any, right: Any = False) -> Any:
+    """Number of the bin of each element; see `numpy.digitize`."""
+    if type(right) is not bool or type(x) is not ndarray or x._dtype.kind not in "iuf":
+        return NotImplemented
+    table = _memory(bins)
+    if table is None or table.ndim != 1 or not table.size or table.dtype.kind not in "iuf":
+        return NotImplemented
+    if _lazy.small((x,)):
+        return NotImplemented
+    if numpy.all(table[1:] >= table[:-1]):
+        return searchsorted(table, x, "left" if right else "right")
+    return NotImplemented
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Linear interpolation; see `numpy.interp`."""
+    if period is not None or type(x) is not ndarray or x._dtype.kind not in "iuf" or not x._shape:
+        return NotImplemented
+    grid, values = _memory(xp), _memory(fp)
+    if grid is None or values is None or grid.ndim != 1 or values.shape != grid.shape or grid.size < 2:
+        return NotImplemented
+    if grid.dtype.kind not in "iuf" or values.dtype.kind not in "iuf":
+        return NotImplemented
+    if not all(v is None or type(v) in (int, float) for v in (left, right)):
+        return NotImplemented
+    a = _routine.ready(x)
+    if a is None:
+        return NotImplemented
+    a, grid, values = (numpy.ascontiguousarray(v, "f8") for v in (a, grid, values))
+    low = float(values[0] if left is None else left)
+    high = float(values[-1] if right is None else right)
+    made = space(a.shape, "f8")
+    ranges = _routine.shares(8 * a.nbytes, a.size)
+    run(routines.interpolate, [a, grid, values, made, grid.size, low, high], ranges, 2 * a.nbytes)
+    return made.handle()
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """How often each number comes; see `numpy.bincount`."""
+    if type(x) is not ndarray or x._dtype.kind not in "iu" or len(x._shape) != 1 or type(minlength) is not int:
+        return NotImplemented
+    if minlength < 0 or not numpy.can_cast(x._dtype, numpy.intp, "safe"):
+        return NotImplemented
+    if weights is not None and (
+        type(weights) is not ndarray or weights._shape != x._shape or weights._dtype.kind not in "biuf"
+    ):
+        return NotImplemented
+    a = _routine.ready(x)
+    if a is None:
+        return NotImplemented
+    low, high = bounds(a)
+    if low < 0:
+        return NotImplemented
+    size = max(high + 1, minlength)
+    if weights is None:
+        counts = numpy.zeros(size, "i8")
+        run(routines.tally, [a, counts], [(0, a.size)], a.nbytes + counts.nbytes, T=code(a.dtype))
+        return fresh(counts)
+    sums, given = numpy.zeros(size), numpy.ascontiguousarray(host(weights), "f8")
+    run(routines.weigh, [a, given, sums], [(0, a.size)], a.nbytes + given.nbytes, T=code(a.dtype))
+    return fresh(sums)
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """Counts of bins, and their edges; see `numpy.histogram`."""
+    if weights is not None or type(bins) is not int or bins < 1 or bins > 1 << 20 or density not in (None, False, True):
+        return NotImplemented
+    if type(a) is not ndarray or a._dtype not in (numpy.dtype("f8"), numpy.dtype("i8"), numpy.dtype("i4")):
+        return NotImplemented
+    x = _routine.ready(a)
+    if x is None:
+        return NotImplemented
+    ends = numpy.array((x.min(), x.max())) if range is None else numpy.zeros(1, x.dtype)
+    edges = numpy.histogram_bin_edges(ends, bins, range)  # with NumPy's errors
+    low, high = float(edges[0]), float(edges[-1])
+    if x.dtype.kind == "i" and max(-low, high) >= 1 << 52:
+        return NotImplemented
+    scale = bins / (high - low) if high > low else 0.0
+    if edges.dtype != numpy.float64 or not numpy.isfinite(scale) or not numpy.isfinite(high - low) or scale == 0.0:
+        return NotImplemented
+    ranges = _routine.shares(4 * x.nbytes, x.size)
+    counts = numpy.zeros((len(ranges), bins), "i8")
+    _count_parts(x, edges, counts, ranges, (bins, low, high, scale))
+    total = counts.sum(axis=0)
+    if density:
+        return fresh(total / numpy.array(numpy.diff(edges), float) / total.sum()), fresh(edges)
+    return fresh(total), fresh(edges)
+
+
+def _count_parts(x: Array, edges: Array, counts: Array, ranges: _routine.Ranges, given: tuple[Any, ...]) -> None:
+    """Each range counts into a row of its own."""
+    addresses = [counts.ctypes.data + row * counts.strides[0] for row, _ in enumerate(ranges)]
+    bins, low, high, scale = given
+    run(
+        routines.spread, [x, edges, bins, low, high, scale], ranges, x.nbytes + counts.nbytes, addresses,
+        T=code(x.dtype),
+    )  # fmt: skip
+
+
+NATIVE.update(
+    {
+        "searchsorted": searchsorted, "ndarray.searchsorted": searchsorted, "digitize": digitize, "interp": interp,
+        "bincount": bincount, "histogram": histogram,
+    }
+)  # fmt: skip
+
+__all__ = ["histogram", "searchsorted"]
