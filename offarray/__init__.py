@@ -9,7 +9,18 @@ import sys as _sys
 
 import numpy as _numpy
 
-from . import _creation, _functions, _indexing, _library, _methods, _namespace, _ufuncs, _unbound, _views  # noqa: F401
+from . import (  # noqa: F401
+    _creation,
+    _functions,
+    _indexing,
+    _interchange,
+    _library,
+    _methods,
+    _namespace,
+    _ufuncs,
+    _unbound,
+    _views,
+)
 from ._array import ndarray as ndarray
 from ._expect import ExpectationError as ExpectationError
 from ._expect import expect as expect
@@ -34,6 +45,7 @@ __array_namespace_info__ = _numpy.__array_namespace_info__
 _indexing.install(ndarray)
 _methods.install(ndarray)
 _ufuncs.install(ndarray)
+_interchange.install(ndarray)
 _unbound.install(ndarray)
 ndarray.evaluate = lambda self: evaluate(self)  # type: ignore[method-assign]
 _sys.meta_path.append(_namespace.Finder())

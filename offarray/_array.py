@@ -217,7 +217,7 @@ def view(a: Array, parent: Any) -> ndarray:
     base = parent._base
     node = base.node
     x._base = base
-    x._at = node.serial
+    x._at = parent._at
     x._offset = address(a) - node.buffer.address
     return x
 

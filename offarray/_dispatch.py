@@ -21,6 +21,7 @@ from ._array import HOST, Overriding, Subclassable, fresh, host, ndarray, plain,
 from ._memory import foreign, native, wrap_view
 from ._record import before_host_write
 from .fusion.node import READY
+from .runtime.buffer import settle, unsettled
 from .runtime.config import settings
 
 RealArray = numpy.ndarray
@@ -174,6 +175,8 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
     except ValueError as error:
         if "__array__ method not producing an array" not in str(error):
             raise
+    finally:
+        written()
     visible = [shown(v) for v in args]
     made = impl(*visible, **{k: shown(v) for k, v in kwargs.items()})
     for v in visible:
@@ -186,6 +189,12 @@ def before_write(x: Any) -> None:
     """Tell that the memory of a handle is about to be written at this statement."""
     if type(x) is ndarray:
         before_host_write(x)
+
+
+def written() -> None:
+    """Tell that a write announced by `before_write` is done: whoever looks at the memory on a device sees it."""
+    if unsettled:
+        settle()
 
 
 def step(
@@ -507,4 +516,5 @@ _rebind.connect(COUNTERPART, public=public, implementation=implementation)
 __all__ = [
     "COUNTERPART", "NATIVE", "SCALARS", "before_write", "classify", "convert", "dressed", "function_protocol",
     "implementation", "plain", "public", "result", "step",
+    "written",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from .fusion.memory import Lifetimes, Liveness, Outputs, referred
 from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, renew
 from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import placement, trace
-from .runtime.buffer import Buffer, allocate
+from .runtime.buffer import Buffer, allocate, settle, unsettled
 from .runtime.config import settings
 from .runtime.errors import CheckError, MovedError
 from .runtime.program import Grid, Launch, Program, execute
@@ -52,6 +52,8 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
             order.clear()
             del node
             tape.compact()
+            if unsettled:
+                settle()
             if settings.check:
                 _verify(consumed)
     if faults:

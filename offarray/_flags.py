@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy
 
 from ._array import RealArray, fresh, host, ndarray, plain
-from ._dispatch import Handles, before_write, convert, result
+from ._dispatch import Handles, before_write, convert, result, written
+from ._memory import address
 from .fusion.view import is_contiguous
 
 
@@ -173,6 +174,11 @@ class flatiter(metaclass=FlatType):
         self._array = array
         self._real = plain(array).flat  # exported: the iterator keeps the address
 
+    def _now(self) -> Any:
+        """NumPy's iterator over the present value: another one where that is on a device that others look at."""
+        a = host(self._array)
+        return self._real if address(a) == address(self._real.base) else a.flat
+
     @property
     def base(self) -> ndarray:
         """The array."""
@@ -191,8 +197,7 @@ class flatiter(metaclass=FlatType):
     @_signed("copy")
     def copy(self) -> ndarray:
         """The elements as a new array."""
-        host(self._array)
-        return fresh(self._real.copy())
+        return fresh(self._now().copy())
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -204,15 +209,16 @@ class flatiter(metaclass=FlatType):
         return len(self._real)
 
     def __getitem__(self, key: Any) -> Any:
-        host(self._array)
-        r = self._real[convert(key, Handles())]
+        r = self._now()[convert(key, Handles())]
         return result(r, Handles([self._array]), 3)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         before_write(self._array)
-        host(self._array)
-        seen = Handles()
-        self._real[convert(key, seen)] = convert(value, seen)
+        real, seen = self._now(), Handles()
+        try:
+            real[convert(key, seen)] = convert(value, seen)
+        finally:
+            written()
 
     def __delitem__(self, key: Any) -> None:
         raise TypeError("Cannot delete iterator elements")

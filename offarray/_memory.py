@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from numpy.lib.array_utils import byte_bounds
 
-from .fusion.node import READY, Base, leaf
+from .fusion.node import READY, Base, leaf, renew
 from .runtime import buffer as buffers
 
 RealArray = numpy.ndarray
@@ -152,7 +152,11 @@ def refresh(x: Any) -> Array:
     if not writeable:
         a.flags.writeable = False
     x._np = a
-    x._at = node.serial
+    if node.buffer.device is not None and node.buffer.device.outside:  # an image of the moment, for this handle too
+        renew(node)
+        x._at = None
+    else:
+        x._at = node.serial
     return a  # type: ignore[no-any-return]
 
 

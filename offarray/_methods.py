@@ -18,7 +18,7 @@ import numpy
 
 from . import _bufferslot, _dispatch, _memory
 from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
-from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step
+from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step, written
 from ._flags import flagsobj, flatiter, setflags
 from .runtime.config import settings
 
@@ -111,6 +111,7 @@ def byteswap(self: ndarray, inplace: Any = False) -> ndarray:
     if inplace:
         before_write(self)
         host(self).byteswap(True)
+        written()
         return self
     return fresh(host(self).byteswap(False))
 
@@ -194,7 +195,10 @@ def _part(name: str) -> Any:
 
     def put(self: ndarray, value: Any) -> None:
         before_write(self)
-        setattr(host(self), name, convert(value, Handles()))
+        try:
+            setattr(host(self), name, convert(value, Handles()))
+        finally:
+            written()
 
     return property(get, put, doc=getattr(RealArray, name).__doc__)
 
@@ -209,7 +213,10 @@ def _sets(name: str) -> Any:
 
 def _set_flat(self: ndarray, value: Any) -> None:
     before_write(self)
-    host(self).flat = convert(value, Handles())  # type: ignore[misc]
+    try:
+        host(self).flat = convert(value, Handles())  # type: ignore[misc]
+    finally:
+        written()
 
 
 def _explicit(frame: Any) -> bool:

@@ -21,7 +21,7 @@ from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY,
 from .fusion.order import memory_order, spread
 from .fusion.view import View, contiguous
 from .runtime import trace
-from .runtime.buffer import allocate
+from .runtime.buffer import Buffer, allocate
 from .runtime.errors import BorrowError
 from .runtime.fault import INVALID, OVER
 
@@ -316,9 +316,16 @@ def _entangled(x: ndarray, operands: Sequence[Operand]) -> bool:
             continue
         other = operand._base.node.buffer
         if other is not None and other.shared:
-            if other.address < buffer.address + buffer.nbytes and buffer.address < other.address + other.nbytes:
+            first, second = _public(buffer), _public(other)
+            if second < first + buffer.nbytes and first < second + other.nbytes:
                 return True
     return False
+
+
+def _public(buffer: Buffer) -> int:
+    """Address of memory where others look at it."""
+    copy = buffer.device
+    return copy.pointer if copy is not None and copy.outside else buffer.address
 
 
 def copied(value: Node, shape: Shape) -> Node:

@@ -15,7 +15,7 @@ import numpy
 
 from . import _choosing, _direct, _dispatch, _fallback, _lazy, _rebind, _reductions
 from ._array import HOST, Handle, RealArray, fresh, host, ndarray, plain
-from ._dispatch import SCALARS, Handles, before_write, convert, result
+from ._dispatch import SCALARS, Handles, before_write, convert, result, written
 from .runtime.config import settings
 
 _real_ufunc_override = RealArray.__array_ufunc__
@@ -167,6 +167,13 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
     """`run(*args)` in NumPy, counted if the operands are no small work."""
+    try:
+        return _counted(real, run, operands, args)
+    finally:
+        written()
+
+
+def _counted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
     if _slight(operands):
         return run(*args)
     if real.signature is None and _refused(real, run, args):

@@ -187,7 +187,7 @@ def _complex_part(name: str) -> Callable[[Any], Any]:
 def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
     """One element of an array on a device, without the others; NotImplemented for any other array."""
     buffer = x._base.node.buffer if x._base.node.state == READY else None
-    if buffer is None or buffer.device is None or buffer.shared or len(keys) != len(x._shape):
+    if buffer is None or buffer.device is None or buffer.shared > buffer.device.outside or len(keys) != len(x._shape):
         return NotImplemented
     if buffer.device.host:
         return NotImplemented

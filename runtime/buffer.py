@@ -171,6 +171,10 @@ class Buffer:
         `like` is an array of our own on the same elements, if there is one.
         """
         if self.device is not None:
+            if self.device.outside:  # memory of a device, of which the host has an image for the moment
+                array = numpy.array(self.view(dtype, shape, offset, strides, write=False))
+                array.flags.writeable = False
+                return array
             self.device.look(self)
         if self.foreign:
             array = like.view() if like is not None and dtype.kind == "T" else self.view(dtype, shape, offset, strides)
@@ -244,6 +248,16 @@ def _seen(
     if len(axes) == 1 and axes[0][0] > width and copy.columns(buffer, low, width, *axes[0]):
         return
     copy.look(buffer, False, low, high)
+
+
+unsettled: list[Buffer] = []  # memory of devices that others look at, whose image the host is writing
+
+
+def settle() -> None:
+    """At the end of a statement: what the host has written is there for all who look at it."""
+    while unsettled:
+        buffer = unsettled.pop()
+        buffer.device.put(buffer)
 
 
 fresh: Callable[[int], Buffer | None] | None = None  # once a device is in use: makes buffers without host memory

@@ -344,6 +344,17 @@ class Device:
         self._here()
         call("cuStreamSynchronize", self.stream)
 
+    def wait(self) -> None:
+        """Wait for everything on the device, the work of others in this process too."""
+        self._here()
+        call("cuCtxSynchronize")
+
+
+def ordinal(pointer: int) -> int:
+    """Number of the device that memory lies on."""
+    available()  # starts the driver
+    return int(call("cuPointerGetAttribute", driver().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer))
+
 
 def copy(target: int, source: int, nbytes: int) -> None:
     """Copy host memory; large parts by several threads."""
