@@ -17,9 +17,10 @@ from setuptools.command.build_ext import build_ext
 # Modules with a .pxd file beside them share C fields; _memory, _dispatch and _methods count references of their
 # callers, and stay Python.  Names have the links' folders, so that every room is compiled under its own name.
 MODULES = (
-    "offarray._array", "offarray._direct", "offarray._errstate", "offarray._evaluate", "offarray._indexing",
-    "offarray._site", "offarray._ufuncs", "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.replay",
-    "offarray.fusion.tape", "offarray.runtime.buffer", "offarray.runtime.pool", "offarray.runtime.program",
+    "offarray._array", "offarray._handle", "offarray._direct", "offarray._errstate", "offarray._evaluate",
+    "offarray._indexing", "offarray._site", "offarray._ufuncs",
+    "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.replay", "offarray.fusion.tape",
+    "offarray.runtime.buffer", "offarray.runtime.pool", "offarray.runtime.program",
 )  # fmt: skip
 TYPED = ("offarray._ufuncs",)  # whose annotations name classes with C fields
 
@@ -75,6 +76,12 @@ def compiles() -> bool:
     return True
 
 
+def source(name: str) -> str:
+    """The file that is compiled for a module: the form in C where it has one beside Python's."""
+    path = name.replace(".", "/")
+    return path + (".pyx" if os.path.exists(path + ".pyx") else ".py")
+
+
 def asked_for() -> bool:
     """Whether this call of setup.py is to compile."""
     commands = set(sys.argv[1:])
@@ -98,7 +105,7 @@ def extensions() -> list[Any]:
     for typed in (True, False):
         names = [name for name in MODULES if (name in TYPED) is typed]
         made += cythonize(
-            [Extension(name, [name.replace(".", "/") + ".py"], extra_compile_args=["-g0"]) for name in names],
+            [Extension(name, [source(name)], extra_compile_args=["-g0"]) for name in names],
             build_dir="build/c",
             compiler_directives={"language_level": 3, "annotation_typing": typed, "auto_pickle": False},
         )

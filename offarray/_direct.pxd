@@ -1,5 +1,5 @@
 cimport cython
-from offarray._array cimport Handle, fresh
+from offarray._handle cimport Handle, fresh
 from offarray.fusion.node cimport Base, Node
 
 @cython.locals(node=Node)

@@ -1,4 +1,4 @@
-from offarray._array cimport Handle
+from offarray._handle cimport Handle
 
 cpdef getitem(Handle self, object key)
 cpdef setitem(Handle self, object key, object value)

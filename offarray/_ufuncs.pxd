@@ -1,1 +1,1 @@
-from offarray._array cimport Handle, fresh
+from offarray._handle cimport Handle, fresh

@@ -11,13 +11,14 @@ from typing import Any
 
 from ._array import EITHER, RealArray, ndarray, plain, plainly, real_types
 from ._dispatch import step
+from ._handle import Handle
 
 _METHODS = (type(RealArray.sum), type(RealArray.__add__))  # NumPy's methods in C, and its slots
 
 
 def install(cls: Any) -> None:
     """Let every method that the class shares with NumPy's take the arrays of both."""
-    for name, method in list(vars(cls).items()):
+    for name, method in ({**vars(Handle), **vars(cls)}).items():
         real = getattr(RealArray, name, None)
         if isinstance(real, _METHODS) and callable(method):
             EITHER[name] = _either(name, method, real)
