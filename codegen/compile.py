@@ -105,7 +105,10 @@ def device_target() -> Target:
     from ..runtime import cuda, residency
     from . import nvptx
 
-    found = nvptx.device_target(cuda.device().arch)
+    device = cuda.device()
+    found = nvptx.device_target(device.arch)
+    if device.number:  # code is loaded for one device
+        found = found._replace(features=f"{found.features},device{device.number}")
     residency.start()
     return found
 

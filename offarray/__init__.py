@@ -11,6 +11,7 @@ import numpy as _numpy
 
 from . import (  # noqa: F401
     _creation,
+    _device,
     _functions,
     _indexing,
     _interchange,
@@ -22,6 +23,13 @@ from . import (  # noqa: F401
     _views,
 )
 from ._array import ndarray as ndarray
+from ._device import device as device
+from ._device import memory_limit as memory_limit
+from ._device import pin as pin
+from ._device import prefetch as prefetch
+from ._device import to_device as to_device
+from ._device import to_host as to_host
+from ._device import transfer_guard as transfer_guard
 from ._expect import ExpectationError as ExpectationError
 from ._expect import expect as expect
 from ._explain import explain as explain
@@ -31,9 +39,11 @@ from ._ownership import borrow as borrow
 from ._ownership import evaluate as evaluate
 from ._ownership import move as move
 from ._ownership import synchronize as synchronize
+from ._whos import whos as whos
 from .runtime.config import config as config
 from .runtime.errors import BorrowError as BorrowError
 from .runtime.errors import MovedError as MovedError
+from .runtime.errors import TransferError as TransferError
 from .runtime.trace import stats as stats
 
 __version__ = _numpy.__version__
@@ -44,6 +54,7 @@ __array_namespace_info__ = _numpy.__array_namespace_info__
 
 _indexing.install(ndarray)
 _methods.install(ndarray)
+_device.install(ndarray)
 _ufuncs.install(ndarray)
 _interchange.install(ndarray)
 _unbound.install(ndarray)

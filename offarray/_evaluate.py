@@ -23,7 +23,7 @@ from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import placement, trace
 from .runtime.buffer import Buffer, allocate, settle, unsettled
 from .runtime.config import settings
-from .runtime.errors import CheckError, MovedError
+from .runtime.errors import CheckError, MemoryLimitError, MovedError
 from .runtime.program import Grid, Launch, Program, execute
 from .runtime.target import Target
 
@@ -45,7 +45,10 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
         if wanted:
             trace.counters["evaluations"] += 1
             consumed: list[Node] = []
-            order = _run(roots, wanted, faults, consumed, looked)
+            try:
+                order = _run(roots, wanted, faults, consumed, looked)
+            except MemoryLimitError as error:
+                raise _with_largest(error) from None
             for node in order:
                 if not node.demanded:  # computed on the way, and nobody's any more
                     node.taped = False
@@ -58,6 +61,13 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
                 _verify(consumed)
     if faults:
         _errstate.report(faults)
+
+
+def _with_largest(error: MemoryLimitError) -> MemoryLimitError:
+    """The error, saying which arrays take the memory and where they were made."""
+    from ._whos import largest  # few programs come here
+
+    return MemoryLimitError(f"{error}; {largest()}".rstrip("; "))
 
 
 def _pending(roots: Sequence[Node]) -> list[Node]:
@@ -235,8 +245,9 @@ def _commit(node: Node, buffer: Buffer | None) -> None:
 
 def target(kind: str = "") -> Target:
     """The target of the device named; without a name, of the one that work goes to."""
-    if not kind:
-        kind = "cuda" if placement.where() == "auto" else placement.where()
+    kind = kind or placement.where()
+    if kind in ("auto", "cuda:0"):
+        kind = "cuda"
     found = _targets.get(kind)
     if found is None:
         if kind.startswith("cuda"):

@@ -1,0 +1,222 @@
+"""Moving arrays by hand, devices for a block, guards and limits, on a device made of host memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy
+import pytest
+
+import offarray as np
+from offarray.runtime import placement, trace
+from offarray.runtime.config import config
+
+from . import fakedevice
+
+N = 5000
+SIZE = 8 * N
+
+
+@pytest.fixture
+def fake() -> Iterator[fakedevice.FakeDevice]:
+    with fakedevice.installed() as device, config(eager_size=0, faults="deferred"):
+        trace.reset()
+        yield device
+
+
+def moved() -> tuple[int, int]:
+    found = trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]
+    trace.reset()
+    return found
+
+
+def test_there_and_back(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    assert x.device == "cpu"
+    assert np.to_device(x) is x and x.device == "cuda:0"
+    assert moved() == (SIZE, 0)
+    assert np.to_device(x, "cuda") is x and np.prefetch(x) is x
+    y = np.evaluate(x + 1)
+    assert y.device == "cuda:0" and moved() == (0, 0)
+    assert np.to_host(y) is y and y.device == "cpu" and moved() == (0, SIZE)
+    assert x.to_device("cpu") is x and x.device == "cpu" and moved() == (0, 0)
+    assert x.to_device("cuda:0") is x and x.device == "cuda:0" and moved() == (SIZE, 0)
+    assert (numpy.asarray(y) == numpy.arange(N) + 1.0).all()
+
+
+def test_reading_leaves_the_device_up_to_date(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) + 0)
+    moved()
+    assert "4.999e+03" in repr(x) and float(x[3]) == 3 and bool((x == x).all()) and x.tolist()[7] == 7
+    np.evaluate(x + 1)
+    assert moved() == (0, SIZE + 1)  # one byte tells that all are equal
+    assert x.device == "cuda:0"
+    view = memoryview(x)  # somebody may write it
+    np.evaluate(x + 1)
+    np.evaluate(x + 1)
+    assert moved() == (2 * SIZE, 0)
+    del view
+    np.evaluate(x + 1)
+    np.evaluate(x + 1)
+    assert moved() == (SIZE, 0)
+
+
+def test_what_an_export_writes_last_is_sent_once_more(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.zeros(N) + 1)
+    seen = numpy.asarray(x)
+    assert float(np.evaluate(x + 1)[0]) == 2
+    seen[0] = 7
+    del seen
+    assert float(np.evaluate(x + 1)[0]) == 8
+
+
+def test_parts_alone_are_fetched(fake: fakedevice.FakeDevice) -> None:
+    m = np.evaluate(np.arange(float(N)).reshape(50, 100) + 0)
+    moved()
+    assert m[3, 4] == 304 and moved() == (0, 8)
+    assert (numpy.array(m[2, :10].tolist()) == numpy.arange(200, 210)).all() and moved() == (0, 80)
+    assert m[:, 7].tolist() == [7.0 + 100 * k for k in range(50)] and moved() == (0, 400)
+    assert m[::-1, 5:7].tolist() == [[100.0 * k + 5, 100.0 * k + 6] for k in range(49, -1, -1)]
+    assert moved() == (0, 800)
+    m[0, 0] = -1
+    assert m[0, :3].tolist() == [-1, 1, 2] and moved() == (0, 24)
+    assert float(m.sum()) == numpy.arange(float(N)).sum() - 1 and moved() == (0, 8)
+
+
+def test_small_parts_of_large_arrays_are_sent_alone(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    assert (numpy.asarray(x[10:20] * 2) == numpy.arange(10, 20) * 2.0).all()
+    assert moved() == (80, 80)
+    assert (numpy.asarray(x[15:25] * 2) == numpy.arange(15, 25) * 2.0).all()
+    assert moved() == (40, 80)
+    y = np.evaluate(x[:-1] + x[1:])
+    assert moved() == (SIZE - 120, 0)
+    assert float(y[N - 2]) == 2 * N - 3
+
+
+def test_what_is_overwritten_is_not_sent(fake: fakedevice.FakeDevice) -> None:
+    x, y = np.array(numpy.arange(float(N))), np.array(numpy.arange(float(N)))
+    np.to_device(y)
+    moved()
+    x[100:300] = y[100:300] * 2
+    x[:] = y + 1
+    np.evaluate(x)
+    assert moved() == (0, 0)
+    assert (numpy.asarray(x) == numpy.arange(N) + 1.0).all()
+
+
+def test_guards(fake: fakedevice.FakeDevice, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.array(numpy.arange(float(N)))
+    with np.transfer_guard("disallow"):
+        with pytest.raises(np.TransferError, match=f"{SIZE} bytes would be sent to the device"):
+            np.evaluate(x + 1)
+        y = np.evaluate(np.to_device(x) + 1)
+        with pytest.raises(np.TransferError, match="to the host"):
+            y.tolist()
+        assert np.to_host(y).tolist()[2] == 3
+    with np.transfer_guard("log"):
+        np.evaluate(np.array(numpy.ones(N)) + 1)
+    assert f"{SIZE} bytes are sent to the device" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="transfer_guard"):
+        np.transfer_guard("never")
+
+
+def test_expectations_of_transfers(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    with np.expect(h2d_bytes=SIZE, d2h_bytes=8):
+        y = np.evaluate(x + 1)
+        float(y[3])
+    with pytest.raises(np.ExpectationError, match="d2h_bytes: expected 0, found 8"):
+        with np.expect(d2h_bytes=0):
+            float(y[4])
+
+
+def test_a_device_for_a_block(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    with np.device("cpu"):
+        y = x + 1
+        other: list[str] = []
+        thread = threading.Thread(target=lambda: other.append(placement.where()))
+        thread.start()
+        thread.join()
+    assert other == ["cuda"] and placement.where() == "cuda"
+    assert y.device == "cpu" and moved() == (0, 0)
+    with config(device="cpu"), np.device("cuda:0"):
+        z = x + 2
+    assert z.device == "cuda:0" and moved() == (SIZE, 0)
+    for name in ("gpu", "cuda:x", None, "auto"):
+        with pytest.raises(ValueError, match="a device is"):
+            np.device(name)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Unsupported device"):
+        x.to_device("gpu")
+    with pytest.raises(TypeError, match="an offarray array is needed"):
+        np.to_device(numpy.ones(3))
+
+
+def test_pinned_memory(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    assert np.pin(x) is x and np.pin(x) is x and list(fake.registered.values()) == [SIZE]
+    assert float(np.evaluate(x * 2)[4]) == 8
+    x[4] = 5
+    assert float(np.evaluate(x * 2)[4]) == 10
+    del x
+    assert not fake.registered
+
+
+def test_limits(fake: fakedevice.FakeDevice) -> None:
+    some = [np.evaluate(np.arange(float(N)) + k) for k in range(6)]
+    with np.memory_limit(3 * SIZE):
+        assert fake.held <= 3 * SIZE
+        assert all(float(x[5]) == 5 + k for k, x in enumerate(some))
+        some.append(np.evaluate(some[0] + some[1]))
+        assert fake.held <= 3 * SIZE
+    some.append(np.evaluate(some[0] + some[1] + some[2] + some[3]))
+    assert fake.held > 3 * SIZE
+    fake.memory = 100 * SIZE
+    with np.memory_limit("2%"):
+        assert fake.held <= 2 * SIZE
+    for bad in ("0%", "x%", "101%", -1, "many"):
+        with pytest.raises(ValueError, match="limit"):
+            np.memory_limit(bad)
+    with np.memory_limit("64M", "cpu"):
+        assert config.get("memory_limit") == 64 << 20
+    assert config.get("memory_limit") == 0
+
+
+def test_who_takes_the_memory(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(2.0 * N) + 1)
+    first = x[:10]
+    y = np.array(numpy.ones(3 * N))
+    z = y + 1
+    found = {a.nbytes: a for a in np.whos() if a.nbytes in (2 * SIZE, 3 * SIZE)}
+    assert found[2 * SIZE].place == "cuda:0" and found[2 * SIZE].views == 2 and found[2 * SIZE].shape == (2 * N,)
+    assert found[2 * SIZE].line.startswith("test_device.py:")
+    assert {a.place for a in np.whos() if a.nbytes == 3 * SIZE} == {"cpu", "pending"}
+    assert f"{3 * N} float64, {3 * SIZE} bytes, cpu" in str(np.whos())
+    with np.memory_limit(SIZE):
+        with pytest.raises(MemoryError, match=r"device_memory is 40000; the largest arrays: .*test_device.py:"):
+            float(z.sum())
+    assert first[0] == 1
+
+
+def test_device_of_host_arrays_is_the_processor() -> None:
+    x = np.arange(10)
+    assert x.device == "cpu" and x.to_device("cpu") is x
+    with pytest.raises(ValueError, match="Unsupported device"):
+        x.to_device("gpu")
+    with pytest.raises(ValueError, match="stream"):
+        x.to_device("cpu", stream=1)
+
+
+def test_automatic_placement_loads_no_driver_for_small_work() -> None:
+    code = (
+        "import sys, offarray as np\n"
+        "x = np.arange(200_000.0)\n"
+        "assert float((x * 2 + 1).sum()) > 0\n"
+        "assert not [m for m in sys.modules if m.startswith('cuda')], 'bindings'\n"
+        "assert 'offarray.runtime.residency' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
