@@ -1,6 +1,7 @@
 """Arrays handed to other libraries and taken from them on the device: DLPack and CUDA's array interface.
 
-in: the handle's `__dlpack__`, `__dlpack_device__`, `__cuda_array_interface__`; `from_dlpack`, `asarray`, `array` ...; out: runtime/outside.py.  What is on the host goes NumPy's way.
+in: the handle's `__dlpack__`, `__dlpack_device__`, `__cuda_array_interface__`; `from_dlpack`, `asarray`, `array` ...;
+out: runtime/outside.py.  What is on the host goes NumPy's way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from .fusion.node import READY, Base, leaf
 from .fusion.view import contiguous
 from .runtime import buffer as buffers
 from .runtime import dlpack
-from .runtime.buffer import Buffer
 
 _CUDA = (dlpack.CUDA, dlpack.CUDA_MANAGED)
 _HOST = (dlpack.CPU, dlpack.CUDA_HOST)
@@ -44,7 +44,8 @@ def _exported(x: ndarray) -> tuple[dlpack.Tensor, Any]:
     from .runtime import outside
 
     _record.release(x._base)  # what is pending reads the memory before anybody else writes it
-    buffer: Buffer = x._base.node.buffer
+    buffer = x._base.node.buffer
+    assert buffer is not None
     pointer, token = outside.export(buffer)
     number = buffer.device.device.number
     tensor = dlpack.Tensor(
@@ -58,6 +59,7 @@ def duplicate(x: ndarray) -> ndarray:
     from .runtime import outside
 
     node = x._base.node
+    assert node.buffer is not None
     made = Base(leaf(outside.duplicate(node.buffer), node.dtype, node.shape))
     return make(made, x._offset, x._strides, x._shape, x._dtype)
 
@@ -227,10 +229,11 @@ def _array(*args: Any, **kwargs: Any) -> Any:
 
 def install(cls: Any) -> None:
     """Give the handle the protocols' methods."""
-    for name, method in (("__dlpack__", to_dlpack), ("__dlpack_device__", dlpack_device)):
+    methods: dict[str, Any] = {"__dlpack__": to_dlpack, "__dlpack_device__": dlpack_device}
+    for name, method in methods.items():
         method.__name__ = name
         method.__qualname__ = f"ndarray.{name}"
-        method.__wrapped__ = getattr(numpy.ndarray, name)  # type: ignore[attr-defined]  # what inspect reads
+        method.__wrapped__ = getattr(numpy.ndarray, name)  # what inspect reads
         setattr(cls, name, method)
     cls.__cuda_array_interface__ = property(interface)
 

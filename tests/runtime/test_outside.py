@@ -130,7 +130,8 @@ def test_every_way_of_writing_is_there_at_the_end_of_the_statement(
 READS: dict[str, Any] = {
     "list": lambda np, x: x.tolist(), "repr": lambda np, x: repr(x), "item": lambda np, x: x.item(3),
     "sum": lambda np, x: float(x.sum()), "sorted": lambda np, x: np.sort(x).tolist(), "flat": lambda np, x: x.flat[3],
-    "bytes": lambda np, x: x.tobytes(), "iteration": lambda np, x: [float(v) for v in x], "add": lambda np, x: (x + 1).tolist(),
+    "bytes": lambda np, x: x.tobytes(), "iteration": lambda np, x: [float(v) for v in x],
+    "add": lambda np, x: (x + 1).tolist(),
     "view": lambda np, x: x.view("i8").tolist(), "diagonal": lambda np, x: x.reshape(4, 5).diagonal().tolist(),
     "broadcast": lambda np, x: np.broadcast_to(x, (2, 20)).tolist(), "equal": lambda np, x: np.array_equal(x, x * 1),
     "index": lambda np, x: x[[1, 3]].tolist(), "where": lambda np, x: np.where(x > 3, x, 0).tolist(),
