@@ -5,19 +5,22 @@ in: addresses of dense arrays; out: launches on the stream.  Each pair of types 
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib
-from functools import cache
+import importlib.metadata
 from types import SimpleNamespace
 from typing import Any
 
 import numpy
 
-from . import cudalib
+from . import cache, cudalib, trace
+from .config import settings
 from .cudalib import Step
 from .errors import DeviceError, MemoryLimitError
 
 
-@cache
+@functools.cache
 def compute() -> Any:
     """The package `cuda.compute`."""
     try:
@@ -55,6 +58,27 @@ def _twice(step: Step, run: Any, **arguments: Any) -> None:
     run(temp_storage=place, stream=stream, **arguments)
 
 
+def _built(step: Step, name: str, make: Any) -> Any:
+    """An algorithm for some types, which takes seconds to build: once in a process, and kept on disk."""
+
+    def found(device: Any) -> Any:
+        package = compute()
+        keep = getattr(package, "serialize", None)
+        if keep is None or not settings.cache:
+            return make()
+        release = importlib.metadata.version("cuda-cccl")
+        key = hashlib.sha256(f"cuda-cccl {release} {device.arch} {name}".encode()).hexdigest()
+        data = cache.load(key)
+        if data is not None:
+            return package.deserialize(data)
+        made = make()
+        trace.count("compiles")
+        cache.store(key, keep(made))
+        return made
+
+    return cudalib.handle(step.device, name, found)
+
+
 def _translated(step: Step, work: Any) -> None:
     try:
         work()
@@ -88,9 +112,8 @@ def sort(
 
     def work() -> None:
         name = ("sort", numpy.dtype(key).str, value and numpy.dtype(value).str)
-        run = cudalib.handle(
-            step.device, repr(name), lambda _: package.make_radix_sort(**arguments, order=package.SortOrder.ASCENDING)
-        )
+        order = package.SortOrder.ASCENDING
+        run = _built(step, repr(name), lambda: package.make_radix_sort(**arguments, order=order))
         low, high = bits or (0, 8 * numpy.dtype(key).itemsize)
         _twice(step, run, **arguments, num_items=count, begin_bit=low, end_bit=high)
 
@@ -111,7 +134,7 @@ def search(step: Step, key: Any, sorted_: tuple[int, int], wanted: tuple[int, in
     def work() -> None:
         make = package.make_upper_bound if upper else package.make_lower_bound
         name = ("search", numpy.dtype(key).str, upper)
-        run = cudalib.handle(step.device, repr(name), lambda _: make(**arguments))
+        run = _built(step, repr(name), lambda: make(**arguments))
         stream = _Stream(step.stream)
         run(**arguments, comp=None, num_items=sorted_[1], num_values=wanted[1], stream=stream)
 
