@@ -33,8 +33,8 @@ def resident(x: ndarray) -> Any:
     if x._base.node.state != READY:
         _memory.ready(x)
     buffer = x._base.node.buffer
-    copy = buffer.device
-    if copy is None or not copy.valid or (buffer.shared and not copy.outside):
+    copy = None if buffer is None else buffer.device
+    if buffer is None or copy is None or not copy.valid or (buffer.shared and not copy.outside):
         return None
     return copy
 
