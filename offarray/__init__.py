@@ -39,6 +39,8 @@ from ._ownership import borrow as borrow
 from ._ownership import evaluate as evaluate
 from ._ownership import move as move
 from ._ownership import synchronize as synchronize
+from ._standard import VERSION as __array_api_version__  # noqa: F401
+from ._standard import __array_namespace_info__ as __array_namespace_info__
 from ._whos import whos as whos
 from .runtime.config import config as config
 from .runtime.errors import BorrowError as BorrowError
@@ -49,8 +51,6 @@ from .runtime.trace import stats as stats
 __version__ = _numpy.__version__
 __offarray_version__ = "0.1.0"
 version_info = (0, 1, 0)
-__array_api_version__ = _numpy.__array_api_version__
-__array_namespace_info__ = _numpy.__array_namespace_info__
 
 _indexing.install(ndarray)
 _methods.install(ndarray)

@@ -142,7 +142,7 @@ def eye(
     extents = _shape((rows, columns))
     if kind is None or extents is None or not _plain_options({"order": order, "device": device, "like": like}):
         return NotImplemented
-    shift = constant(diagonal, _I8)
+    shift = constant(max(-rows, min(diagonal, columns)), _I8)  # any further is outside just as well
     column = Node(IOTA, "iota", _I8, (columns,), (), 0)
     row = Node(MAP, "add", _I8, (rows,), (_index(rows), shift))
     down = Node(READ, "", _I8, extents, (row,), View(0, extents, (8, 0)))
@@ -222,6 +222,8 @@ def clip(
     x: Any, a_min: Any = _UNSET, a_max: Any = _UNSET, out: Any = None, *, min: Any = _UNSET, max: Any = _UNSET
 ) -> Any:
     """Limit the values; see `numpy.clip`."""
+    if a_max is _UNSET and a_min is not _UNSET and min is _UNSET and max is not _UNSET:
+        a_max, max = max, _UNSET  # the standard's `clip(x, low, max=high)`
     if (a_min is _UNSET) is not (a_max is _UNSET) or (a_min is not _UNSET and not (min is _UNSET and max is _UNSET)):
         return NotImplemented
     a_min, a_max, min, max = (None if v is _UNSET else v for v in (a_min, a_max, min, max))

@@ -20,6 +20,7 @@ from . import _bufferslot, _dispatch, _memory
 from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step, written
 from ._flags import flagsobj, flatiter, setflags
+from ._standard import checked_version
 from .runtime.config import settings
 
 _reconstruct: Any = importlib.import_module("numpy._core.multiarray")._reconstruct
@@ -397,5 +398,5 @@ def _setstate(self: ndarray, state: Any) -> None:
 
 
 def _namespace(self: ndarray, *, api_version: Any = None) -> Any:
-    host(self).__array_namespace__(api_version=api_version)
+    checked_version(api_version)
     return sys.modules[__package__ or "offarray"]

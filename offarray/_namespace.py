@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy
 
-from . import _rebind
+from . import _rebind, _standard
 from ._array import Subclassable, host, ndarray, plain
 from ._dispatch import COUNTERPART, Handles, convert, maker, public, result
 from ._flags import flatiter
@@ -44,6 +44,7 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(numpy.sum))
 ALIASED = ("typing", "exceptions", "dtypes", "f2py", "version", "core")  # modules without a word about arrays
 
 COUNTERPART.update({numpy.ndarray: ndarray, numpy.flatiter: flatiter, numpy.ufunc: ufunc, Subclassable: ndarray})
+COUNTERPART[numpy.finfo] = _standard.finfo
 
 
 class Indexer:
@@ -102,14 +103,16 @@ def counterpart(value: Any, name: str) -> Any:
         return known
     if not isinstance(value, _FUNCTIONS) or name in OWN or not str(value.__module__).startswith("numpy"):
         return value
-    function: Any = value
+    function: Any = _standard.EXTENDED.get(value, value)
     name = function.__name__  # one for all its aliases
     if name in MAKERS and getattr(numpy, name, None) is value:
         return maker(function)
     if getattr(numpy, name, None) is not value:
         inner = (value.__module__ or "").removeprefix("numpy").strip(".")
-        return public(function, f"{inner}.{name}", plain if name in KEEPS else host, WRITES.get(name))
-    return public(function, name, plain if name in KEEPS else host, WRITES.get(name))
+        name = f"{inner}.{name}"
+    made = public(function, name, plain if name in KEEPS else host, WRITES.get(name))
+    COUNTERPART[value] = made  # also where `function` is an extended one
+    return made
 
 
 class Later:
