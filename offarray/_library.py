@@ -60,7 +60,9 @@ COMPOSED = frozenset(
     linalg.eigh linalg.eigvalsh linalg.lstsq linalg.pinv linalg.matrix_rank linalg.cond linalg.multi_dot
     linalg.matrix_power linalg.tensorsolve linalg.tensorinv linalg.matmul linalg.tensordot linalg.vecdot
     fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn
-    fft.rfftn fft.irfftn union1d intersect1d setdiff1d setxor1d isin argwhere digitize median percentile quantile nanmedian nanpercentile nanquantile unique_all unique_counts unique_inverse unique_values
+    fft.rfftn fft.irfftn
+    union1d intersect1d setdiff1d setxor1d isin argwhere digitize median percentile quantile nanmedian nanpercentile
+    nanquantile unique_all unique_counts unique_inverse unique_values
     """.split()
 )
 
