@@ -32,7 +32,7 @@ def normal(*shape: int, dtype: str = "f8") -> Any:
 
 def spd(n: int) -> Any:
     a = normal(n, n)
-    return a @ a.T / n + numpy.eye(n)
+    return a + a.T + n * numpy.eye(n)
 
 
 # name -> (operands, what runs on them given the library's namespace, whether NumPy is fast enough to be asked)
@@ -43,7 +43,9 @@ ROWS: dict[str, tuple[Callable[[], tuple[Any, ...]], Callable[..., Any], bool]] 
     "matrix and vector 16384, f4": (
         lambda: (normal(16384, 16384, dtype="f4"), normal(16384, dtype="f4")), lambda x, a, b: x.matmul(a, b), True,
     ),
-    "4096 products of 64 x 64, f4": (lambda: (normal(4096, 64, 64, dtype="f4"),) * 2, lambda x, a, b: x.matmul(a, b), True),
+    "4096 products of 64 x 64, f4": (
+        lambda: (normal(4096, 64, 64, dtype="f4"),) * 2, lambda x, a, b: x.matmul(a, b), True,
+    ),
     "einsum bij,bkj->bik": (
         lambda: (normal(64, 512, 512), normal(64, 512, 512)), lambda x, a, b: x.einsum("bij,bkj->bik", a, b), True,
     ),

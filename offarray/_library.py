@@ -7,6 +7,7 @@ A form that returns NotImplemented leaves the call to NumPy on the host.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from .runtime import placement, trace
 from .runtime.config import settings
 
 Form = Callable[..., Any]
+_PRODUCTS = frozenset("matmul dot inner einsum tensordot ndarray.dot linalg.matmul linalg.tensordot".split())
 
 # module -> the public functions that have a form of their own there, under the name `on_<name>` ("." as "_")
 _FORMS = {
@@ -67,10 +69,10 @@ COMPOSED = frozenset(
 )
 
 
-def placed(args: Any, kwargs: dict[str, Any], flops: float = 0.0) -> bool:
+def placed(args: Any, kwargs: dict[str, Any], name: str = "") -> bool:
     """Whether a call has native arrays of ours that are pending, large or on a device, and runs there."""
-    name = placement.where()
-    if name == "auto" and placement.absent() or name != "auto" and not name.startswith("cuda"):
+    where = placement.where()
+    if where == "auto" and placement.absent() or where != "auto" and not where.startswith("cuda"):
         return False
     total, waiting, found = 0, False, []
     stack = [*args, *kwargs.values()]
@@ -96,10 +98,10 @@ def placed(args: Any, kwargs: dict[str, Any], flops: float = 0.0) -> bool:
             total += v.size
     if not found or not (waiting or total > settings.eager_size):
         return False
-    if name != "auto":
+    if where != "auto":
         return True
     buffers = [v._base.node.buffer for v in found if v._base.node.state == READY]
-    return placement.on_device(buffers, sum(v.nbytes for v in found), flops)
+    return placement.on_device(buffers, sum(v.nbytes for v in found), arithmetic(name, found))
 
 
 def _resident(buffer: Any) -> bool:
@@ -113,7 +115,7 @@ def _form(module: str, name: str) -> Form:
 
 def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer of a device's form of the public function `name`; NotImplemented where the host runs it."""
-    if kwargs.get("like") is not None or not placed(args, kwargs):
+    if kwargs.get("like") is not None or not placed(args, kwargs, name):
         return NotImplemented
     module = OWN.get(name)
     if module is None:
@@ -131,10 +133,31 @@ def counted(name: str, answer: Any) -> Any:
     """Count what a form answered."""
     if answer is not NotImplemented:
         trace.count("library_steps")
-        trace.count("library_bytes", _fallback.nbytes(answer))
+        size = _nbytes(answer)
+        trace.count("library_bytes", size)
         if trace.events is not None:
-            trace.emit("library", _fallback.here(), name=name, nbytes=_fallback.nbytes(answer))
+            trace.emit("library", _fallback.here(), name=name + " (device)", nbytes=size)
     return answer
+
+
+def _nbytes(value: Any) -> int:
+    if type(value) is ndarray:
+        return value.nbytes
+    return sum(map(_nbytes, value)) if isinstance(value, tuple) else 0
+
+
+def arithmetic(name: str, operands: list[ndarray]) -> float:
+    """About how many multiplications and additions a step does; 0 where bytes decide."""
+    shapes = [x._shape for x in operands if x._shape]
+    if not shapes:
+        return 0.0
+    most = float(max(map(math.prod, shapes)))
+    if name in _PRODUCTS:
+        return 2 * most * min(s[-1] for s in shapes) if min(map(len, shapes)) > 1 else 0.0
+    module = (OWN.get(name) or UFUNCS.get(name, ("",))[0]) or name.partition(".")[0]
+    if module in ("linalg", "_library_linalg"):
+        return 10 * most * max(max(s[-2:]) for s in shapes)
+    return 5 * most * math.log2(most) if module in ("fft", "_library_fft") else 0.0
 
 
 def _implementation(name: str) -> Any:
@@ -150,7 +173,7 @@ def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
     if where is None:
         return NotImplemented
     options = kwargs or {}
-    if not placed(args, options):
+    if not placed(args, options, real.__name__):
         return NotImplemented
     return counted(real.__name__, _form(*where)(*args, **options))
 
