@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy
 
+from ..runtime import buffer as buffers
 from ..runtime import trace
 from ..runtime.buffer import Buffer, allocate
 from .lower import Place, Target, code
-from .node import LEAF, PENDING, READY, UPDATE, Base, Node
+from .node import LEAF, PENDING, READY, UPDATE, Base, Node, Shape
 from .plan import Plan, Step, pending_order
 from .view import View, contiguous, decompose, disjoint, identity, place
 
@@ -187,7 +188,9 @@ class Outputs:
         most = 2 * math.prod(view.shape) * node.dtype.itemsize >= base.nbytes
         if node.op == "rename" or (hazard and most and not old.shared):
             new = allocate(old.nbytes)
-            self._before.append(lambda: copy_rest(old, new, base, view, node.dtype))
+            boxed = _boxed(base, view, node.dtype) if base.nbytes == old.nbytes else None
+            rest = self._before if boxed is None else self._after  # strips once old and new are where the kernel runs
+            rest.append(lambda: copy_rest(old, new, base, view, boxed))
             self.buffers.append(new)
             return Target(new, view, node.dtype)
         self.buffers.append(old)
@@ -211,31 +214,45 @@ def _harmless(where: Place, view: View, node: Node) -> bool:
 
 
 def _copy(source: Buffer, seen: View, target: Buffer, window: View, dtype: numpy.dtype[Any]) -> None:
-    values = source.view(dtype, seen.shape, seen.offset, seen.strides)
+    if buffers.carry is not None:
+        begin, strides = (seen.offset, window.offset), (seen.strides, window.strides)
+        if buffers.carry(source, target, dtype.itemsize, seen.shape, begin, strides):
+            return
+    values = source.view(dtype, seen.shape, seen.offset, seen.strides, write=False)
     target.view(dtype, window.shape, window.offset, window.strides)[...] = values
     trace.count("host_bytes", 2 * values.nbytes)
 
 
-def copy_rest(old: Buffer, new: Buffer, base: Node, view: View, dtype: numpy.dtype[Any]) -> None:
-    """Copy from `old` to `new` what lies outside `view`: strips round a box, or everything where it is no box."""
-    if old.device is not None and old.nbytes == new.nbytes and old.device.copy(old, new):
-        return
-    source, target = old.view(base.dtype, base.shape), new.view(base.dtype, base.shape)
+def _boxed(base: Node, view: View, dtype: numpy.dtype[Any]) -> Any:
+    """By axis of the base, where a view lies that is a box of its elements; None for any other."""
     mapping = decompose(view, base.shape, dtype.itemsize) if dtype == base.dtype else None
-    boxed = mapping is not None and all(not t or (len(t) == 1 and t[0][1] == 1) for _, t in mapping)
-    if not boxed or base.nbytes != old.nbytes:
-        new.raw[: old.nbytes] = old.raw[: old.nbytes]
-        trace.count("host_bytes", 2 * old.nbytes)
+    if mapping is None or not all(not t or (len(t) == 1 and t[0][1] == 1) for _, t in mapping):
+        return None
+    return mapping
+
+
+def copy_rest(old: Buffer, new: Buffer, base: Node, view: View, mapping: Any) -> None:
+    """Copy from `old` to `new` what lies outside `view`: strips round a box, or everything where it is no box."""
+    if mapping is None:
+        whole = View(0, (old.nbytes,), (1,))
+        _copy(old, whole, new, whole, numpy.dtype("u1"))
         return
-    assert mapping is not None
+    steps = contiguous(base.shape, base.dtype.itemsize)
     inner: list[slice] = []
     for start, terms in mapping:
         stop = start + (view.shape[terms[0][0]] if terms else 1)
         for side in (slice(0, start), slice(stop, None)):
-            strip = (*inner, side)
-            target[strip] = source[strip]
-            trace.count("host_bytes", 2 * source[strip].nbytes)
+            strip = _box((*inner, side), base.shape, steps)
+            if 0 not in strip.shape:
+                _copy(old, strip, new, strip, base.dtype)
         inner.append(slice(start, stop))
+
+
+def _box(slices: tuple[slice, ...], shape: Shape, steps: Shape) -> View:
+    """The view of a dense array that slices of its first axes give."""
+    ranges = [range(*s.indices(n)) for s, n in zip(slices, shape, strict=False)]
+    offset = sum(r.start * step for r, step in zip(ranges, steps, strict=False))
+    return View(offset, (*map(len, ranges), *shape[len(ranges) :]), steps)
 
 
 def idle(nodes: list[Node]) -> list[int]:

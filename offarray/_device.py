@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from . import _evaluate
-from ._array import HOST, ndarray
+from ._array import HOST, fresh, ndarray
+from ._creation import full
+from ._dispatch import NATIVE
 from ._memory import adopt
 from ._record import current
+from ._views import unwritten
 from .fusion.node import READY, Node
+from .runtime import buffer as buffers
 from .runtime import config as _config
 from .runtime import placement
 from .runtime.buffer import Buffer
@@ -295,8 +301,32 @@ def _host_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def _zeros(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
+    """`numpy.zeros` where a device is in use: nothing is sent to it."""
+    return full(shape, 0, numpy.float64 if dtype is None else dtype, order, **kwargs)
+
+
+def _empty(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
+    """`numpy.empty` where a device is in use."""
+    if order not in ("C", None) or not kwargs.keys() <= {"device"} or kwargs.get("device") not in (None, "cpu"):
+        return NotImplemented
+    return unwritten(fresh(numpy.empty(shape, numpy.float64 if dtype is None else dtype)))
+
+
+def _zeros_like(form: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = form(*args, **kwargs)
+        if type(made) is not ndarray or buffers.fresh is None or not made._np.flags.c_contiguous:
+            return made
+        recorded = full(made._np.shape, 0, made._np.dtype)
+        return made if recorded is NotImplemented else recorded
+
+    return call
+
+
 def install(cls: Any) -> None:
-    """Give the handle its device."""
+    """Give the handle its device, and new arrays theirs."""
+    NATIVE.update(zeros=_zeros, empty=_empty, zeros_like=_zeros_like(NATIVE["zeros_like"]))
     cls.device = property(place, doc=place.__doc__)
     _moved.__name__, _moved.__qualname__ = "to_device", "ndarray.to_device"
     cls.to_device = _moved

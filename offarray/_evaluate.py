@@ -129,7 +129,7 @@ def _run(
         wanted = _pending(roots)
         graph = replay.scan(wanted)
         assert graph is not None
-    place = _place.choose(graph, wanted, looked)
+    placement.aim = place = _place.choose(graph, wanted, looked)
     key = replay.key_of(graph, place) if trace.events is None and settings.debug < 3 and not settings.check else None
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:

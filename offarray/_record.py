@@ -20,6 +20,7 @@ from .fusion.memory import lasting, pending_readers, unread
 from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
 from .fusion.order import memory_order, spread
 from .fusion.view import View, contiguous
+from .runtime import buffer as buffers
 from .runtime import trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.errors import BorrowError
@@ -264,7 +265,9 @@ def release(base: Base) -> None:
         return
     # something still holds the old version, such as work of another thread: the new one gets memory of its own
     new = allocate(buffer.nbytes)
-    new.raw[: buffer.nbytes] = buffer.raw[: buffer.nbytes]
+    there = buffer.device is not None and buffer.device.valid and buffers.carry is not None
+    if not there or not buffers.carry(buffer, new, 1, (buffer.nbytes,), (0, 0), ((1,), (1,))):  # type: ignore[misc]
+        new.raw[: buffer.nbytes] = buffer.raw[: buffer.nbytes]
     base.node = leaf(new, base.node.dtype, base.node.shape)
 
 

@@ -19,6 +19,7 @@ from ._dispatch import NATIVE
 from ._memory import address, native
 from .fusion.node import FAILED, READY, Base, leaf
 from .fusion.order import copy_order
+from .runtime import buffer as buffers
 from .runtime.buffer import allocate
 from .runtime.config import settings
 
@@ -66,7 +67,7 @@ def on_device(x: ndarray) -> bool:
 def unwritten(x: ndarray) -> ndarray:
     """An array that nobody has written yet; where a device computes, one without memory of the host's."""
     a = x._np
-    if not settings.device.startswith("cuda") or a.size <= settings.eager_size or not native(a.dtype):
+    if buffers.fresh is None or a.size <= settings.eager_size or not native(a.dtype):
         return x
     if not a.flags.c_contiguous:
         return x

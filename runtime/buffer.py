@@ -261,6 +261,7 @@ def settle() -> None:
 
 
 fresh: Callable[[int], Buffer | None] | None = None  # once a device is in use: makes buffers without host memory
+carry: Callable[..., bool] | None = None  # then too: copies within the device (carrying.py)
 
 
 def allocate(nbytes: int, zero: bool = False) -> Buffer:

@@ -281,14 +281,14 @@ class Device:
 
         threads.run(part, range(shares), [(0, 1)] * shares)
 
-    def gather(self, target: int, source: int, width: int, step: int, count: int) -> None:
-        """Copy `count` runs of `width` bytes, `step` apart, to dense memory, within the device."""
+    def rows(self, target: int, room: int, source: int, step: int, width: int, count: int) -> None:
+        """Copy `count` runs of `width` bytes within the device; they begin `step` bytes apart, and then `room`."""
         self._here()
         module = driver()
         plan = module.CUDA_MEMCPY2D()
         plan.srcMemoryType = plan.dstMemoryType = module.CUmemorytype.CU_MEMORYTYPE_DEVICE
         plan.srcDevice, plan.srcPitch = module.CUdeviceptr(source), step
-        plan.dstDevice, plan.dstPitch = module.CUdeviceptr(target), width
+        plan.dstDevice, plan.dstPitch = module.CUdeviceptr(target), room
         plan.WidthInBytes, plan.Height = width, count
         call("cuMemcpy2DAsync", plan, self.stream)
 

@@ -119,6 +119,7 @@ class Ledger:
 
 ledger = Ledger()
 rates: Rates | None = None  # of the device, once it is in use under `auto`
+aim = "cpu"  # where the evaluation under way runs; its lock guards it
 _seen = 0.0  # seconds of large work on the host so far
 _absent = False  # there is no device, or it does not work
 

@@ -19,6 +19,7 @@ import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy
 
@@ -248,7 +249,7 @@ class Copy:
             pointer = take(self.device, width * count)
             dense = numpy.empty((count, width), numpy.uint8)
             try:
-                self.device.gather(pointer, self.pointer + low, width, step, count)
+                self.device.rows(pointer, width, self.pointer + low, step, width, count)
                 self.device.download(address_of(dense), pointer, width * count)
             finally:
                 self.device.free(pointer)
@@ -293,17 +294,6 @@ class Copy:
             self.look(buffer)
 
     # ------------------------------------------------------------------ the device's side
-    def copy(self, source: Buffer, target: Buffer) -> bool:
-        """Copy a whole buffer within the device; False if its value is not there."""
-        if self.first or self.last < self.nbytes or self.device is not cuda.device():
-            return False
-        if self.public or source.shared or target.shared:
-            return False
-        with lock, _keeping(source, target):
-            to = use(target, "w", whole=True)
-            self.device.move(to, self.pointer, source.nbytes)
-        return True
-
     def bring(self, buffer: Buffer, low: int, high: int, overwritten: bool) -> None:
         """Make the device's bytes `low` to `high` valid, without sending those that will be overwritten."""
         first, last = self.first, self.last
@@ -488,6 +478,13 @@ def _in_child() -> None:
         settings.device = "cpu"
 
 
+def carry(*args: Any) -> bool:
+    """Copy elements within the device; see carrying.py."""
+    from . import carrying  # stands on this module
+
+    return carrying.carry(*args)
+
+
 _registered = False
 
 
@@ -497,7 +494,7 @@ def start() -> None:
     if not _registered and hasattr(os, "register_at_fork"):
         _registered = True
         os.register_at_fork(before=_before_fork, after_in_child=_in_child)
-    buffers.fresh = fresh
+    buffers.fresh, buffers.carry = fresh, carry
     usual = REGISTRY["bound_bytes"].default
     if settings.bound_bytes == usual and settings.device.startswith("cuda"):  # devices are quick, and hold much
         settings.bound_bytes = max(int(usual), cuda.device().memory // 8)

@@ -31,6 +31,8 @@ class FakeDevice:
 
     number = 0
     arch = "fake"
+    lost = ""
+    launches = 0
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -72,10 +74,10 @@ class FakeDevice:
         assert self.inside(target, nbytes) and self.inside(source, nbytes)
         ctypes.memmove(target, source, nbytes)
 
-    def gather(self, target: int, source: int, width: int, step: int, count: int) -> None:
-        assert self.inside(target, width * count) and self.inside(source, step * (count - 1) + width)
+    def rows(self, target: int, room: int, source: int, step: int, width: int, count: int) -> None:
+        assert self.inside(target, room * (count - 1) + width) and self.inside(source, step * (count - 1) + width)
         for n in range(count):
-            ctypes.memmove(target + n * width, source + n * step, width)
+            ctypes.memmove(target + n * room, source + n * step, width)
 
     def register(self, address: int, nbytes: int) -> None:
         assert address and address not in self.registered
@@ -83,6 +85,10 @@ class FakeDevice:
 
     def unregister(self, address: int) -> None:
         del self.registered[address]
+
+    def run(self) -> None:
+        """A kernel is about to run."""
+        self.launches += 1
 
     def synchronize(self) -> None:
         pass

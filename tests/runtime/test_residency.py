@@ -123,8 +123,8 @@ def test_what_does_not_fit_goes_back_to_the_host(fake: fakedevice.FakeDevice) ->
         assert all(float(x[5]) == 5 + k for k, x in enumerate(arrays))
         assert float(total[5]) == 18
         assert len(fake.blocks) <= 5
-        with pytest.raises(MemoryError, match="device_memory"):
-            np.evaluate(sum(arrays[1:], arrays[0]))
+        total = np.evaluate(sum(arrays[1:], arrays[0]))  # in pieces
+        assert float(total[5]) == 68 and len(fake.blocks) <= 5
 
 
 def test_without_a_device_buffers_know_nothing_of_it() -> None:
