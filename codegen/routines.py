@@ -234,49 +234,74 @@ def to_ordered(first: i8, last: i8, x: p_T, out: p_i8) -> None:
             out[i] = to_i8(x[i])
 
 
-def search(first: i8, last: i8, x: p_T, table: p_i8, out: p_i8, size: i8) -> None:
-    """Where each x would stand in the table (of `to_ordered`): before equal ones, or with RIGHT behind them."""
+def guide(first: i8, last: i8, x: p_T, out: p_i8, buckets: i8, low: f8, scale: f8) -> None:
+    """out[b] = how many elements of an ascending table lie in buckets before b, of `buckets` even ones."""
+    done = to_i8(0)
     for i in range(first, last):
+        place = (to_f8(x[i]) - low) * scale
+        b = to_i8(place) if place < to_f8(buckets - 1) else buckets - 1
+        b = 0 if place < 0.0 else b
+        while done <= b:
+            out[done] = i
+            done += 1
+    while done <= buckets:
+        out[done] = last
+        done += 1
+
+
+def search(
+    first: i8, last: i8, x: p_T, table: p_i8, out: p_i8, starts: p_i8, buckets: i8, low: f8, scale: f8
+) -> None:  # fmt: skip
+    """Where each x would stand in the table (of `to_ordered`): before equal ones, or with RIGHT behind them.
+
+    `starts` (of `guide`) says where to look.
+    """
+    for i in range(first, last):
+        place = (to_f8(x[i]) - low) * scale
+        b = to_i8(place) if place < to_f8(buckets - 1) else buckets - 1
+        b = 0 if place < 0.0 else b
         if KIND == 2:
             v = to_f8(x[i]) + 0.0
-            b = to_i8(bits(v))
-            b = b ^ ((b >> 63) & 9223372036854775807)
-            key = b if v == v else 9223372036854775807
+            p = to_i8(bits(v))
+            p = p ^ ((p >> 63) & 9223372036854775807)
+            key = p if v == v else 9223372036854775807
         else:
             key = to_i8(x[i])
-        base = to_i8(0)
-        n = size
-        while n > 1:
+        base = starts[b]
+        n = starts[b + 1] - base
+        while n > 0:
             half = n >> 1
-            t = table[base + half - 1]
+            t = table[base + half]
             if RIGHT:
-                base = base + (half if t <= key else 0)
+                behind = t <= key
             else:
-                base = base + (half if t < key else 0)
-            n = n - half
-        t = table[base]
-        if RIGHT:
-            base = base + to_i8(t <= key)
-        else:
-            base = base + to_i8(t < key)
+                behind = t < key
+            base = base + half + 1 if behind else base
+            n = n - half - 1 if behind else half
         out[i] = base
 
 
 def interpolate(
-    first: i8, last: i8, x: p_f8, grid: p_f8, values: p_f8, out: p_f8, size: i8, left: f8, right: f8
+    first: i8, last: i8, x: p_f8, grid: p_f8, values: p_f8, out: p_f8, size: i8, left: f8, right: f8, starts: p_i8,
+    buckets: i8, low: f8, scale: f8,
 ) -> None:  # fmt: skip
     """Linear interpolation between grid points, with NumPy's order of operations."""
     for i in range(first, last):
         v = x[i]
-        base = to_i8(0)
-        n = size
-        while n > 1:
+        place = (v - low) * scale
+        b = to_i8(place) if place < to_f8(buckets - 1) else buckets - 1
+        b = 0 if place < 0.0 else b
+        base = starts[b]
+        n = starts[b + 1] - base
+        while n > 0:
             half = n >> 1
-            base = base + (half if grid[base + half] <= v else 0)
-            n = n - half
+            behind = grid[base + half] <= v
+            base = base + half + 1 if behind else base
+            n = n - half - 1 if behind else half
+        base = base - 1
         y = v
         if v == v:
-            if v < grid[0]:
+            if base < 0:
                 y = left
             elif v > grid[size - 1]:
                 y = right
@@ -290,6 +315,26 @@ def interpolate(
                     if y != y and values[base] == values[base + 1]:
                         y = values[base]
         out[i] = y
+
+
+# ------------------------------------------------------------------ selecting
+def between(first: i8, last: i8, x: p_T, bounds: p_T, out: p_T, found: p_i8) -> None:
+    """Elements from bounds[0] to bounds[1]; found: how many are less, lie there, are NaNs."""
+    low = bounds[0]
+    high = bounds[1]
+    less = to_i8(0)
+    bad = to_i8(0)
+    k = to_i8(0)
+    for i in range(first, last):
+        v = x[i]
+        out[k] = v
+        less += to_i8(v < low)
+        k += to_i8((v >= low) & (v <= high))
+        if KIND == 2:
+            bad += to_i8(v != v)
+    found[0] = less
+    found[1] = k
+    found[2] = bad
 
 
 # ------------------------------------------------------------------ counting

@@ -5,14 +5,15 @@ in: the public functions through `_dispatch.NATIVE`; out: routines.  NotImplemen
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy
 
 from . import _lazy, _routine
 from ._array import RealArray, fresh, host, ndarray
 from ._dispatch import NATIVE
-from ._routine import Array, code, kind, run, space
+from ._routine import Array, Space, code, kind, run, space
 from ._sorting import bounds, sortable
 from .codegen import routines
 
@@ -28,16 +29,39 @@ def _memory(x: Any) -> Array | None:
     return None
 
 
+class Guide(NamedTuple):
+    """Where to look in an ascending table: even buckets between its ends, and how many elements lie before each."""
+
+    starts: Space
+    buckets: int
+    low: float
+    scale: float
+
+
+def _guide(table: Array) -> Guide:
+    """A guide to a dense ascending table, whose NaNs stand last."""
+    size = table.size
+    low, high = float(table[0]), float(table[-1])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = table[numpy.isfinite(table)]
+        low, high = (float(finite[0]), float(finite[-1])) if finite.size else (0.0, 0.0)
+    buckets = min(2 << size.bit_length(), 1 << 20)
+    scale = (buckets - 1) / (high - low) if math.isfinite(high - low) and high - low > 1e-300 * buckets else 0.0
+    starts = space(buckets + 1, "i8")
+    run(routines.guide, [table, starts, buckets, low, scale], [(0, size)], table.nbytes, T=code(table.dtype))
+    return Guide(starts, buckets, low, scale)
+
+
 def _look_up(table: Array, x: Array, right: bool) -> Any:
     """Place of each x in an ascending table of a common type."""
     size = table.size
     ordered = space(size, "i8")
     flat = numpy.ascontiguousarray(table)
     run(routines.to_ordered, [flat, ordered], [(0, size)], 2 * flat.nbytes, T=code(flat.dtype), KIND=kind(flat.dtype))
-    made = space(x.shape, "i8")
-    ranges = _routine.shares(8 * x.nbytes, x.size)
+    made, guide = space(x.shape, "i8"), _guide(flat)
+    ranges = _routine.shares(4 * x.nbytes, x.size)
     run(
-        routines.search, [x, ordered, made, size], ranges, x.nbytes + made.array.nbytes, T=code(x.dtype),
+        routines.search, [x, ordered, made, *guide], ranges, x.nbytes + made.array.nbytes, T=code(x.dtype),
         KIND=kind(x.dtype), RIGHT=int(right),
     )  # fmt: skip
     return made.handle()
@@ -93,8 +117,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     low = float(values[0] if left is None else left)
     high = float(values[-1] if right is None else right)
     made = space(a.shape, "f8")
-    ranges = _routine.shares(8 * a.nbytes, a.size)
-    run(routines.interpolate, [a, grid, values, made, grid.size, low, high], ranges, 2 * a.nbytes)
+    ranges = _routine.shares(4 * a.nbytes, a.size)
+    words = [a, grid, values, made, grid.size, low, high, *_guide(grid)]
+    run(routines.interpolate, words, ranges, 2 * a.nbytes)
     return made.handle()
 
 

@@ -40,7 +40,7 @@ _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", 
 # Functions of which a single call costs more to record than NumPy takes, up to `SPAN` times the size of small work:
 # reductions and compositions of ready arrays.  What is pending is recorded whatever its size.
 WIDE: set[str] = set()
-SPAN = 4
+SPAN = 8
 _wide: set[Any] = set()  # their implementations
 
 # What a value of some type is to the conversion of arguments.

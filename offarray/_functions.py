@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _counting, _lazy, _sorting  # noqa: F401  (they enter their functions)
+from . import _choosing, _counting, _lazy, _products, _sorting, _statistics  # noqa: F401  (they enter functions)
 from ._array import RealArray, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, widen
 from ._memory import native

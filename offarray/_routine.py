@@ -16,6 +16,7 @@ import numpy
 
 from . import _lazy
 from ._array import HOST, host, make, ndarray
+from ._dispatch import SPAN
 from ._memory import address, native
 from ._site import here
 from .codegen.routine import routine
@@ -132,6 +133,11 @@ def ready(x: Any, room: int = 1) -> Array | None:
         return None
     a = host(x)
     return a if a.flags.c_contiguous else numpy.ascontiguousarray(a)
+
+
+def modest(operands: Any) -> bool:
+    """Whether operands are ready, and NumPy's single pass over them costs less than recording."""
+    return all(map(_lazy.is_ready, operands)) and sum(map(_lazy.elements, operands)) <= SPAN * settings.eager_size
 
 
 def is_elsewhere(x: Any) -> bool:
