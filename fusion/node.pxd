@@ -1,8 +1,8 @@
 cdef class Node:
-    cdef public int kind, state
+    cdef public int kind, state, fault, demanded
     cdef public bint taped
     cdef public long long number, serial
-    cdef public object op, dtype, shape, src, arg, fault, site, buffer, error, alias, demanded
+    cdef public object op, dtype, shape, src, arg, site, buffer, error, alias
 
 cdef class Base:
     cdef public Node node

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..runtime.config import settings
+from ..runtime.config import watch
 from .memory import idle, referred, retained
 from .node import FOLD, PENDING, Node
 
@@ -20,19 +20,32 @@ HARD = 4  # times the soft bound
 nodes: list[Node] = []
 pending_bytes = 0
 first_site: Any = None
+_bound = _bound_bytes = 0
+
+
+def _bounds(count: int | None = None, nbytes: int | None = None) -> None:
+    global _bound, _bound_bytes
+    if count is not None:
+        _bound = count
+    if nbytes is not None:
+        _bound_bytes = nbytes
+
+
+watch("bound", lambda value: _bounds(count=value))
+watch("bound_bytes", lambda value: _bounds(nbytes=value))
 
 
 def due(node: Node) -> bool:
     """Whether the tape should be flushed before `node` is recorded."""
     global pending_bytes
     count = len(nodes)
-    if count < settings.bound and pending_bytes < settings.bound_bytes:
+    if count < _bound and pending_bytes < _bound_bytes:
         return False
-    if pending_bytes >= settings.bound_bytes:
+    if pending_bytes >= _bound_bytes:
         pending_bytes = retained(nodes)  # what is recorded takes memory only where somebody holds it
-    if count >= HARD * settings.bound or pending_bytes >= HARD * settings.bound_bytes:
+    if count >= HARD * _bound or pending_bytes >= HARD * _bound_bytes:
         return True
-    if count < settings.bound and pending_bytes < settings.bound_bytes:
+    if count < _bound and pending_bytes < _bound_bytes:
         return False
     # a single call may record many nodes at one site: the boundary is where the tape comes back to its first
     return _same(node.site, first_site) and (count == 1 or not _same(nodes[-1].site, first_site))
@@ -86,7 +99,7 @@ def compact(thorough: bool = False) -> None:
     nodes[:] = keep
     if nodes:
         del keep, node  # they would count as somebody who refers to them
-        if thorough or 8 * pending_bytes >= settings.bound_bytes:
+        if thorough or 8 * pending_bytes >= _bound_bytes:
             for position in idle(nodes):
                 nodes[position].taped = False
                 del nodes[position]

@@ -52,7 +52,6 @@ __version__ = _numpy.__version__
 __offarray_version__ = "0.1.0"
 version_info = (0, 1, 0)
 
-_indexing.install(ndarray)
 _methods.install(ndarray)
 _device.install(ndarray)
 _ufuncs.install(ndarray)

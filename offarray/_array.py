@@ -3,8 +3,8 @@
 in: every room of the surface; out: fusion.node.Base through `_memory.adopt` and `_memory.view`.
 
 A handle on memory that NumPy has just made is in *host mode*: `_at` is True, `_np` is the truth, and base, offset,
-strides, shape, dtype are worked out when somebody asks (`__getattr__`).  Small work never asks.  The views of such a
-handle are in host mode too; the owner keeps weak references to them, and they get its base together with it.
+strides, shape, dtype are worked out when somebody asks.  Small work never asks.  The views of such a handle are in host
+mode too; the owner knows them, and they get its base together with it.
 """
 
 from __future__ import annotations
@@ -13,32 +13,16 @@ from abc import ABCMeta
 from collections.abc import Iterable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy
 
-from . import _memory
-from ._memory import address
+from . import _handle, _memory
+from ._handle import HOST, Handle, fresh, view, views
+from ._handle import make as make
 from .fusion.node import Base
 
 RealArray = numpy.ndarray
 Array = numpy.ndarray[Any, Any]
-HOST = True  # `_at` of a handle in host mode
-
-
-class Handle:
-    """What small work reads of a handle: C fields where `_array.pxd` is compiled along."""
-
-    __slots__ = ("_at", "_loose", "_np", "_owner", "__weakref__")
-
-    _at: Any
-    _loose: Any  # references to the views in host mode of an owner in host mode
-    _np: Any
-    _owner: Any
-
-
-if "_new" not in globals():
-    globals()["_new"] = Handle.__new__  # compiled, `_new` is a C function of that file
 
 
 class Subclassable(numpy.ndarray):
@@ -141,32 +125,6 @@ def plain(x: Any) -> Array:
     return _memory.export(x)
 
 
-def make(
-    base: Base, offset: int, strides: tuple[int, ...], shape: tuple[int, ...], dtype: numpy.dtype[Any],
-    owner: Any = None, writeable: bool = True,
-) -> ndarray:  # fmt: skip
-    """A handle on `base`."""
-    x: Any = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
-    x._base = base
-    x._offset = offset
-    x._strides = strides
-    x._shape = shape
-    x._dtype = dtype
-    x._owner = owner
-    x._writeable = writeable
-    x._np = x._at = None
-    return x
-
-
-def fresh(a: Array) -> ndarray:
-    """A handle in host mode on a NumPy array that owns its memory and is nobody else's."""
-    x: Any = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
-    x._np = a
-    x._at = HOST
-    x._owner = None
-    return x  # type: ignore[no-any-return]
-
-
 def _references(a: Any) -> int:
     return getrefcount(a)
 
@@ -199,36 +157,13 @@ def wrap(a: Any, parents: Iterable[Any] = ()) -> Any:
     return _memory.wrap_view(a, root, parents)
 
 
-def view(a: Array, parent: Any) -> ndarray:
-    """A handle on `a`, which looks at the memory of the handle `parent`."""
-    x: Any = _new(ndarray)  # type: ignore[name-defined]  # noqa: F821
-    x._np = a
-    x._owner = root = parent if parent._owner is None else parent._owner
-    if parent._at is HOST and type(root) is ndarray:
-        x._at = HOST
-        loose = root._loose
-        if loose is None:
-            root._loose = [ref(x)]
-        else:
-            if len(loose) & 63 == 63:
-                loose[:] = [r for r in loose if r() is not None]
-            loose.append(ref(x))
-        return x
-    base = parent._base
-    node = base.node
-    x._base = base
-    x._at = parent._at
-    x._offset = address(a) - node.buffer.address
-    return x
-
-
 class ndarray(Handle, metaclass=ArrayType):
     """An array as NumPy's `numpy.ndarray`, whose value may still be pending.
 
     See `numpy.ndarray` for the attributes and methods.
     """
 
-    __slots__ = ("_base", "_offset", "_strides", "_shape", "_dtype", "_writeable")
+    __slots__ = ()
     __array_priority__ = 0.0
     __hash__: Any = None
 
@@ -252,12 +187,6 @@ class ndarray(Handle, metaclass=ArrayType):
         if cls is not ndarray:
             return RealArray.__new__(cls, *args, **kwargs)  # type: ignore[type-var]
         return _memory.construct(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        find = _memory.LAZY.get(name)
-        if find is not None:
-            return find(self)
-        raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -341,4 +270,5 @@ class ndarray(Handle, metaclass=ArrayType):
         raise TypeError("len() of unsized object")
 
 
-_memory.connect(ndarray, host, fresh, view, wrap)
+_handle.connect(ndarray)
+_memory.connect(ndarray, host, fresh, view, wrap, views)

@@ -148,3 +148,7 @@ def record(op: str, sources: tuple[Node, ...], dtype: Any, shape: Any, fault: in
     if fault and _errstate.immediate():
         _evaluate.evaluate((node,))
     return result
+
+
+def install(arithmetic: dict[str, str], compare: dict[str, str], single: dict[str, str]) -> None:
+    """Learn the ufuncs of the operators: the form in C records them itself."""

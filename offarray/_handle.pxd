@@ -48,3 +48,9 @@ cdef class Handle:
 cpdef object fresh(object a)
 cpdef object make(Base base, long long offset, object strides, object shape, object dtype, object owner=*, bint writeable=*)
 cpdef object view(object a, Handle parent)
+
+# What records an operation that is no small work, by its place among the operators; gives None for what it does not.
+ctypedef object (*Two)(int n, object x, object y)
+ctypedef object (*One)(int n, object x)
+cdef Two record_two
+cdef One record_one

@@ -93,6 +93,8 @@ cdef long long COPY = COPIES
 
 cdef list late_binary = [None] * 14, late_reflected = [None] * 14, late_in_place = [None] * 14
 cdef list late_unary = [None] * 4, late_compare = [None] * 6
+record_two = NULL
+record_one = NULL
 cdef object late_getitem = None, late_setitem = None, late_delitem = None
 
 
@@ -274,12 +276,20 @@ cdef object forward(Handle me, object other, int n):
     elif is_scalar(other):
         if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
             return finished(at_once(n, me._np, other))
-    return late_binary[n](me, other)
+    else:
+        return late_binary[n](me, other)
+    cdef object r = record_two(n, me, other)
+    return late_binary[n](me, other) if r is None else r
 
 
 cdef object backward(Handle me, object other, int n):
-    if is_scalar(other) and ready(me) and size_of(<PyObject *>me._np) <= eager_size:
-        return finished(at_once(n, other, me._np))
+    cdef object r
+    if is_scalar(other):
+        if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
+            return finished(at_once(n, other, me._np))
+        r = record_two(n, other, me)
+        if r is not None:
+            return r
     return late_reflected[n](me, other)
 
 
@@ -300,7 +310,8 @@ cdef object inplace(Handle me, object other, int n):
 cdef object single(Handle me, int n):
     if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
         return finished(alone(n, me._np))
-    return late_unary[n](me)
+    cdef object r = record_one(20 + n, me)
+    return late_unary[n](me) if r is None else r
 
 
 cdef object compared(Handle me, object other, int n):
@@ -313,7 +324,10 @@ cdef object compared(Handle me, object other, int n):
     elif is_scalar(other):
         if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
             return finished(PyObject_RichCompare(me._np, other, n))
-    return late_compare[n](me, other)
+    else:
+        return late_compare[n](me, other)
+    cdef object r = record_two(14 + n, me, other)
+    return late_compare[n](me, other) if r is None else r
 
 
 cdef class Handle:

@@ -190,8 +190,4 @@ def delitem(self: ndarray, key: Any) -> None:
     del host(self)[key]  # type: ignore[attr-defined]
 
 
-def install(cls: Any) -> None:
-    """Give the handle its index."""
-    cls.__getitem__ = getitem
-    cls.__setitem__ = setitem
-    cls.__delitem__ = delitem
+METHODS = {"__getitem__": getitem, "__setitem__": setitem, "__delitem__": delitem}

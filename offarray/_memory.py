@@ -17,6 +17,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from .fusion.node import READY, Base, leaf, renew
 from .runtime import buffer as buffers
+from .runtime.errors import DeviceError, MemoryLimitError
 
 RealArray = numpy.ndarray
 Array = numpy.ndarray[Any, Any]
@@ -29,12 +30,13 @@ host: Callable[[Any], Array]
 fresh: Callable[[Array], Any]
 view: Callable[[Array, Any], Any]
 wrap: Callable[..., Any]
+views: Callable[[Any], list[Any]]
 
 
 def connect(*doors: Any) -> None:
     """Learn the handle's class and doors, which stand above this module."""
-    global ndarray, host, fresh, view, wrap
-    ndarray, host, fresh, view, wrap = doors
+    global ndarray, host, fresh, view, wrap, views
+    ndarray, host, fresh, view, wrap, views = doors
 
 
 def counted(count: Callable[[Any], int]) -> int:
@@ -74,13 +76,9 @@ def adopt(x: Any, foreign: bool = False) -> Base:
     x._offset = address(a) - buffer.address
     base = x._base = Base(node)
     x._at = node.serial
-    loose = x._loose
-    if loose is not None:
-        x._loose = None
-        for reference in loose:
-            y = reference()
-            if y is not None:
-                link(y, base)
+    for y in views(x):
+        link(y, base)
+    x._loose = None
     return base
 
 
@@ -148,7 +146,10 @@ def refresh(x: Any) -> Array:
         ready(x)
     node = base.node
     writeable = x._writeable
-    a = node.buffer.view(x._dtype, x._shape, x._offset, x._strides, write=False)  # writes: before_host_write
+    try:
+        a = node.buffer.view(x._dtype, x._shape, x._offset, x._strides, write=False)  # writes: before_host_write
+    except (DeviceError, MemoryLimitError) as error:
+        raise _located(error, node.site) from error.__cause__
     if not writeable:
         a.flags.writeable = False
     x._np = a
@@ -158,6 +159,12 @@ def refresh(x: Any) -> Array:
     else:
         x._at = node.serial
     return a  # type: ignore[no-any-return]
+
+
+def _located(error: Any, site: Any) -> Any:
+    from . import _evaluate  # the pipeline imports the handles
+
+    return _evaluate.located(error, site)
 
 
 def ready(x: Any) -> None:

@@ -20,6 +20,7 @@ from . import _bufferslot, _dispatch, _memory
 from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step, written
 from ._flags import flagsobj, flatiter, setflags
+from ._handle import restart, views
 from ._standard import checked_version
 from .runtime.config import settings
 
@@ -158,22 +159,16 @@ def _seen_elsewhere(x: ndarray) -> bool:
     if weakref.getweakrefcount(x):
         return True
     if x._at is True:
-        return any(r() is not None for r in x._loose or ())
+        return bool(views(x))
     buffer = x._base.node.buffer
     return buffer is not None and (buffer.shared or sys.getrefcount(x._base) > 2)
 
 
 def _become(x: ndarray, a: Any) -> None:
     """Let a handle start afresh on `a`."""
-    owned = a if a.base is None else a.copy()
-    for slot in ("_base", "_offset", "_strides", "_shape", "_dtype", "_writeable", "_loose"):
-        try:
-            object.__delattr__(x, slot)
-        except AttributeError:
-            pass
-    x._np = owned
-    x._at = True
-    x._owner = None
+    if x._at is True and views(x):
+        _memory.adopt(x)  # they stay on the memory that they have
+    restart(x, a if a.base is None else a.copy())
 
 
 # --- attributes -----------------------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _direct, _dispatch, _fallback, _lazy, _rebind, _reductions
-from ._array import HOST, Handle, RealArray, fresh, host, ndarray, plain
+from . import _choosing, _direct, _dispatch, _fallback, _handle, _indexing, _lazy, _rebind, _reductions
+from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result, written
+from ._handle import Handle
 from .runtime.config import settings
 
 _real_ufunc_override = RealArray.__array_ufunc__
@@ -486,6 +487,7 @@ _ARITHMETIC = {
 _COMPARE = {
     "lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
 }  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 
 
 def _pow(forward: Any) -> Any:
@@ -497,31 +499,24 @@ def _pow(forward: Any) -> Any:
 
 def install(cls: Any) -> None:
     """Give the handle its operators."""
+    made: dict[str, Any] = {}
     for short, name in _ARITHMETIC.items():
         uf = restore(getattr(numpy, name))
         op = divmod if short == "divmod" else getattr(operator, f"__{short}__")
         forward, reflected = _binary(op, uf, f"__r{short}__")
-        if short == "pow":
+        if short == "pow" and not _handle.COMPILED:
             forward, reflected = _pow(forward), _pow(reflected)
-        setattr(cls, f"__{short}__", _named(forward, f"__{short}__"))
-        setattr(cls, f"__r{short}__", _named(reflected, f"__r{short}__"))
+        made |= {f"__{short}__": forward, f"__r{short}__": reflected}
         if short != "divmod":
-            setattr(cls, f"__i{short}__", _named(_inplace(getattr(operator, f"__i{short}__"), uf), f"__i{short}__"))
+            made[f"__i{short}__"] = _inplace(getattr(operator, f"__i{short}__"), uf)
     for short, name in _COMPARE.items():
-        forward, _ = _binary(getattr(operator, short), restore(getattr(numpy, name)), f"__{short}__")
-        setattr(cls, f"__{short}__", _named(forward, f"__{short}__"))
-    for short, name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}.items():
-        method = _unary(getattr(operator, f"__{short}__"), getattr(numpy, name))
-        setattr(cls, f"__{short}__", _named(method, f"__{short}__"))
+        made[f"__{short}__"] = _binary(getattr(operator, short), restore(getattr(numpy, name)), f"__{short}__")[0]
+    for short, name in _UNARY.items():
+        made[f"__{short}__"] = _unary(getattr(operator, f"__{short}__"), getattr(numpy, name))
+    _handle.give(cls, made | _indexing.METHODS, SCALARS)
+    _direct.install(_ARITHMETIC, _COMPARE, _UNARY)
     cls.__array_ufunc__ = array_ufunc
     _lazy.install_scalar(_ARITHMETIC, _COMPARE)
-
-
-def _named(method: Any, name: str) -> Any:
-    method.__name__ = name
-    method.__qualname__ = f"ndarray.{name}"
-    method.__doc__ = getattr(RealArray, name).__doc__
-    return method
 
 
 _rebind.connect(_dispatch.COUNTERPART, restore=restore)

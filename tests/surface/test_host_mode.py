@@ -74,3 +74,15 @@ def test_resize_refuses_while_a_view_lives() -> None:
     del v
     a.resize(5)
     assert a.tolist() == [0, 1, 2, 3, 0]
+
+
+def test_views_keep_their_memory_when_the_owner_starts_afresh() -> None:
+    a = np.arange(4000.0)
+    v = a[10:20]
+    a.resize(9000, refcheck=False)
+    with config(eager_size=0):
+        a += 1
+        same(v * 1, numpy.arange(10.0, 20.0))
+        v += 5
+    same(v, numpy.arange(15.0, 25.0))
+    assert a[15] == 16

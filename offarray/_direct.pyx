@@ -1,0 +1,396 @@
+# cython: language_level=3, auto_pickle=False
+"""The short way to a node in C; the same as `_direct.py`.
+
+What a pair of data types comes to is one look into a table of the ufunc; a number that the program writes comes as the
+same object each time, and so does its constant.
+"""
+
+from cpython.bool cimport PyBool_Check
+from cpython.complex cimport PyComplex_CheckExact
+from cpython.dict cimport PyDict_GetItem
+from cpython.float cimport PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject, PyTypeObject
+
+cimport offarray._handle as handles
+from offarray._handle cimport Handle, make, num_of
+from offarray.fusion.node cimport Base, Node
+from offarray.fusion.tape cimport add, due
+from offarray.runtime.buffer cimport Buffer
+from offarray.runtime.freelist cimport keep
+
+import numpy
+
+from . import _errstate, _evaluate
+from ._array import ndarray
+from ._handle import BINARY, COMPARE, UNARY
+from ._promotion import WEAK, loop_of, scalar
+from ._record import QUIET
+from ._site import _HERE, _NUMPY
+from .fusion import node as nodes
+from .fusion.view import contiguous
+from .runtime import trace
+from .runtime.config import watch
+
+cdef extern from *:
+    """
+    #include <frameobject.h>
+    #define offarray_lasti(f) PyFrame_GetLasti((PyFrameObject *)(f))
+    static inline PyObject *offarray_frame(void) { return (PyObject *)PyEval_GetFrame(); }
+    static inline PyObject *offarray_back(PyObject *f) { return (PyObject *)PyFrame_GetBack((PyFrameObject *)f); }
+    static inline PyObject *offarray_code(PyObject *f) { return (PyObject *)PyFrame_GetCode((PyFrameObject *)f); }
+    #define offarray_globals(f) PyFrame_GetGlobals((PyFrameObject *)(f))
+    """
+    int lasti "offarray_lasti"(PyObject *frame)
+    PyObject *frame_now "offarray_frame"()
+    PyObject *back_of "offarray_back"(PyObject *frame)
+    object code_of "offarray_code"(PyObject *frame)
+    object globals_of "offarray_globals"(PyObject *frame)
+
+cdef enum:
+    TYPES = 28  # NumPy's numbers of the native types, then Python's own bool, int, float and complex
+    SIDE = 24
+    KEPT = 64  # constants that are kept, by their place
+
+cdef int MAP = nodes.MAP, CONST = nodes.CONST, READY = nodes.READY
+cdef dict told = trace.__dict__, counters = trace.counters
+cdef object serials = nodes._serial
+cdef object OPERATIONS = "operations", EVENTS = "events", NAME = "__name__", FILTERS = "filters", UNKNOWN = "<unknown>"
+cdef tuple NO_SHAPE = ()
+cdef long long eager_size = 0
+cdef int faults_mode = 0  # 0: auto, 1: at the statement, 2: deferred
+
+keep(<PyTypeObject *>Node)
+keep(<PyTypeObject *>Base)
+
+
+def _set_eager_size(value):
+    global eager_size
+    eager_size = value
+
+
+def _set_faults(value):
+    global faults_mode
+    faults_mode = ("auto", "statement", "deferred").index(value)
+
+
+watch("eager_size", _set_eager_size)
+watch("faults", _set_faults)
+
+
+# --- the context's floating-point errors, and the user's line
+
+cdef extern from *:
+    int context_get "PyContextVar_Get"(object var, PyObject *default, PyObject **value) except -1
+    void release "Py_XDECREF"(PyObject *o)
+
+cdef object errors = _errstate._extobj_contextvar
+cdef object state_seen = None  # the state that `armed` and `strict` belong to
+cdef int armed = 0
+cdef bint strict = False
+cdef dict warnings_names = _errstate.warnings.__dict__
+cdef object usual_filters = _errstate._filters
+
+
+cdef int look_at_errors() except -1:
+    """Fault bits that are not ignored in this context."""
+    global state_seen, armed, strict
+    cdef PyObject *state = NULL
+    context_get(errors, NULL, &state)
+    if state != NULL and state == <PyObject *>state_seen:
+        release(state)
+        return armed
+    release(state)
+    state_seen, armed, strict = _errstate._modes()
+    return armed
+
+
+cdef inline bint at_statement():
+    """Whether a fault of the context last looked at must be reported at the statement."""
+    if strict or faults_mode == 1:
+        return True
+    return faults_mode == 0 and PyDict_GetItem(warnings_names, FILTERS) != <PyObject *>usual_filters
+
+
+cdef list theirs = [None] * 16, ours = [None] * 16  # code seen last, of users, and of offarray's and NumPy's own
+
+
+cdef object here():
+    """The innermost frame that is neither offarray's nor NumPy's: (code, offset, module, its names)."""
+    cdef PyObject *frame = frame_now()
+    cdef PyObject *held = NULL
+    cdef object code, names, site = None
+    cdef size_t place
+    cdef PyObject *module
+    while frame != NULL:
+        code = code_of(frame)
+        place = ((<size_t><PyObject *>code) >> 5) & 15
+        if code is not ours[place]:
+            if code is not theirs[place]:
+                name = code.co_filename
+                if name.startswith(_HERE) or name.startswith(_NUMPY):
+                    ours[place] = code
+                else:
+                    theirs[place] = code
+            if code is theirs[place]:
+                names = globals_of(frame)
+                module = PyDict_GetItem(names, NAME)
+                site = (code, lasti(frame), UNKNOWN if module == NULL else <object>module, names)
+                break
+        frame = back_of(frame)
+        release(held)
+        held = frame
+    release(held)
+    return site
+
+
+# --- what an operation comes to
+
+cdef class Entry:
+    """A loop: the operation, the types of its operands and of its result."""
+
+    cdef object op, dtype, first, second
+    cdef bint faults
+
+
+cdef class Table:
+    """The loops of one ufunc, by the numbers of its operands' types; False where there is no short way."""
+
+    cdef object real
+    cdef list found
+
+    def __init__(self, real):
+        self.real = real
+        self.found = [None] * (TYPES * TYPES)
+
+
+cdef dict tables = {}  # ufunc -> Table
+
+
+cpdef object table_of(object real):
+    found = tables.get(real)
+    if found is None:
+        found = tables[real] = Table(real)
+    return found
+
+
+cdef object learn(Table t, int place, tuple kinds):
+    """Ask NumPy what an operation comes to, once."""
+    cdef Entry made
+    t.found[place] = False
+    if t.real is numpy.power or not all([isinstance(k, numpy.dtype) or k in WEAK for k in kinds]):
+        return False
+    loop = loop_of(t.real, kinds)
+    if loop is None or len(loop.ops) != 1 or loop.ops[0] == "power":
+        return False
+    made = Entry()
+    made.op, made.dtype = loop.ops[0], loop.outputs[0]
+    made.faults = made.op not in QUIET and (
+        made.dtype.kind not in "biu" or made.op in ("floor_divide", "remainder", "fmod")
+    )
+    made.first, made.second = loop.inputs[0], loop.inputs[-1]
+    t.found[place] = made
+    return made
+
+
+cdef inline int side(object x):
+    """The number of the type of a Python number; -1 for anything else."""
+    if PyFloat_CheckExact(x):
+        return SIDE + 2
+    if PyLong_CheckExact(x):
+        return SIDE + 1
+    if PyBool_Check(x):
+        return SIDE
+    return SIDE + 3 if PyComplex_CheckExact(x) else -1
+
+
+cdef inline Node dense(Handle x):
+    """The node of an array that is the whole of its base in C order; its shape is then the node's very tuple."""
+    if x.held is None:
+        x._base
+    cdef Node node = x.held.node
+    if node.shape is x.extents and node.dtype is x.kind and node.state <= READY and <tuple>node.shape is not NO_SHAPE:
+        return node
+    return None
+
+
+cdef inline long long size_of(tuple shape):
+    cdef long long n = 1
+    for extent in shape:
+        n *= <long long>extent
+    return n
+
+
+cdef list constants = [None] * KEPT
+
+
+cdef Node constant(object value, object dtype):
+    """A number as a node, or None where it does not fit."""
+    cdef size_t place = ((<size_t><PyObject *>value >> 4) ^ (<size_t><PyObject *>dtype >> 5)) & (KEPT - 1)
+    cdef object kept = constants[place]
+    if kept is None or (<tuple>kept)[0] is not value or (<tuple>kept)[1] is not dtype:
+        fitting = scalar(value, dtype)
+        if fitting is None:
+            return None
+        kept = constants[place] = (value, dtype, fitting)
+    cdef Node node = Node.__new__(Node)
+    node.kind = CONST
+    node.op = node.alias = ""
+    node.dtype = dtype
+    node.shape = node.src = NO_SHAPE
+    node.arg = (<tuple>kept)[2]
+    node.serial = next(serials)
+    return node
+
+
+cdef inline bint seen(Buffer buffer):
+    """Whether somebody outside looks at the memory."""
+    return buffer.foreign or (buffer._export is not None and buffer.shared)
+
+
+cdef inline Node source(Node node, object value, object dtype):
+    """An operand of the loop's dtype; None for what needs the long way."""
+    if node is None:
+        return constant(value, dtype)
+    if node.dtype is not dtype or (node.buffer is not None and seen(<Buffer>node.buffer)):
+        return None
+    return node
+
+
+cdef object record(Entry e, tuple sources, tuple shape, Handle like):
+    """Put the node on the tape; gives its handle."""
+    cdef int fault = look_at_errors() if e.faults else 0
+    cdef Node node = Node.__new__(Node)
+    node.kind = MAP
+    node.op = e.op
+    node.alias = ""
+    node.dtype = e.dtype
+    node.shape = shape
+    node.src = sources
+    node.fault = fault
+    node.site = here()
+    node.serial = next(serials)
+    cdef Base base = Base.__new__(Base)
+    base.node = node
+    cdef object strides
+    if e.dtype is like.kind:
+        strides = like.steps if like.steps is not None else like._strides
+    else:
+        strides = contiguous(shape, e.dtype.itemsize)
+    cdef object result = make(base, 0, strides, shape, e.dtype)
+    counters[OPERATIONS] = <object>PyDict_GetItem(counters, OPERATIONS) + 1
+    if PyDict_GetItem(told, EVENTS) != <PyObject *>None:
+        trace.emit("operation", node.site, op=e.op)
+    if due(node):
+        _evaluate.flush()
+    add(node)
+    if fault and at_statement():
+        _evaluate.evaluate((node,))
+    return result
+
+
+cdef object pair(Table t, object x, object y):
+    cdef Node a = None, b = None, left, right
+    cdef Handle like
+    cdef int i, j
+    cdef object e
+    cdef tuple shape
+    cdef long long size
+    if type(x) is ndarray:
+        like = <Handle>x
+        a = dense(like)
+        if a is None:
+            return None
+        shape = a.shape
+        i = num_of(<PyObject *>a.dtype)
+        if type(y) is ndarray:
+            b = dense(<Handle>y)
+            if b is None or (b.shape is not shape and b.shape != shape):
+                return None
+            j = num_of(<PyObject *>b.dtype)
+        else:
+            j = side(y)
+    elif type(y) is ndarray:
+        like = <Handle>y
+        b = dense(like)
+        if b is None:
+            return None
+        shape = b.shape
+        i = side(x)
+        j = num_of(<PyObject *>b.dtype)
+    else:
+        return None
+    if i < 0 or j < 0 or i >= TYPES or j >= TYPES or (a is not None and i >= SIDE) or (b is not None and j >= SIDE):
+        return None
+    if (a is None or a.state == READY) and (b is None or b.state == READY):
+        size = size_of(shape)
+        if size * ((a is not None) + (b is not None)) <= eager_size:
+            return None
+    e = t.found[i * TYPES + j]
+    if e is None:
+        e = learn(t, i * TYPES + j, (a.dtype if a is not None else type(x), b.dtype if b is not None else type(y)))
+    if e is False:
+        return None
+    left = source(a, x, (<Entry>e).first)
+    if left is None:
+        return None
+    right = source(b, y, (<Entry>e).second)
+    if right is None:
+        return None
+    return record(<Entry>e, (left, right), shape, like)
+
+
+cdef object lone(Table t, Handle x):
+    cdef Node a = dense(x)
+    cdef object e
+    cdef int i
+    if a is None:
+        return None
+    i = num_of(<PyObject *>a.dtype)
+    if i >= SIDE or i < 0:
+        return None
+    if a.state == READY and size_of(a.shape) <= eager_size:
+        return None
+    e = t.found[i]
+    if e is None:
+        e = learn(t, i, (a.dtype,))
+    if e is False or source(a, x, (<Entry>e).first) is None:
+        return None
+    return record(<Entry>e, (a,), a.shape, x)
+
+
+# --- the doors
+
+def nothing(real, x, y):
+    """For an operation that has no short way."""
+
+
+def binary(object real, object x, object y):
+    """Record `real(x, y)`, or give None."""
+    return pair(<Table>table_of(real), x, y)
+
+
+def unary(object real, object x):
+    """Record `real(x)`, or give None."""
+    return lone(<Table>table_of(real), <Handle>x)
+
+
+cdef list operators = [None] * 24
+
+
+def install(arithmetic, compare, single):
+    """Learn the ufuncs of the operators, by their short names."""
+    for n, name in enumerate((*BINARY, *COMPARE, *UNARY)):
+        real = {**arithmetic, **compare, **single}[name]
+        operators[n] = table_of(getattr(numpy, real)) if name not in ("pow", "matmul", "divmod") else None
+    handles.record_two = operator_of_two
+    handles.record_one = operator_of_one
+
+
+cdef object operator_of_two(int n, object x, object y):
+    cdef object t = operators[n]
+    return None if t is None else pair(<Table>t, x, y)
+
+
+cdef object operator_of_one(int n, object x):
+    return lone(<Table>operators[n], <Handle>x)
