@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 from ..runtime import cache as disk
 from ..runtime import cuda, residency, trace
 from ..runtime.errors import CompileError
+from ..runtime.signals import of as signals_of
 from ..runtime.target import Compiled, Target
 from . import gpu_numerics, numerics, nvptx
 from .abi import layout
-from .gpu_emit import EXTRA, Variant, emit_device, values_of
+from .gpu_emit import COUNTERS, EXTRA, Variant, emit_device, values_of
 from .gpu_plan import Choice, Pass, alignment, state_words, value_words
+from .gpu_scans import entries
 from .kernel import MONOIDS, Fold, Kernel, Load, text
 from .reporting import can_rerun, with_checks
 from .schedule import UnsupportedKernel, schedule
@@ -59,6 +61,7 @@ class Recipe(NamedTuple):
     scratch: int
     states: int  # byte offset
     places: dict[int, int]  # fold -> byte offset of its values
+    signals: int  # words through which blocks talk
 
 
 class Builder:
@@ -103,17 +106,18 @@ class Builder:
         extents = tuple(row[places_of.extents : places_of.extents + self.kernel.rank])
         lies = alignment(self.kernel, extents, row, places_of.load_strides, places_of.store_strides)
         passes = Choice(self.kernel, extents, *lies).passes()
-        size, states, places = 0, 0, dict[int, int]()
+        size, states, signals, places = 0, 0, 0, dict[int, int]()
         for step in passes:
-            variant = step.variant
-            if variant.role in ("part", "sums"):
-                states = max(states, 8 * state_words(self.kernel, variant) * step.points * step.chunks)
-            elif variant.role == "join":
-                for n in variant.folds:
-                    places[n] = size
-                    size += 8 * value_words(self.kernel, n) * step.points
+            if step.variant.role == "whole":
+                continue
+            states = max(states, 8 * state_words(self.kernel, step))
+            tiles = entries(step.chunks) * step.points if step.variant.role == "scan" else 0
+            signals = max(signals, COUNTERS + tiles)
+            for n in step.variant.folds if step.variant.role == "part" and not step.variant.stores else ():
+                places[n] = size
+                size += 8 * value_words(self.kernel, n) * step.points
         launches = tuple(Launch(p, self.function(p.variant), values_of(p.variant)) for p in passes if p.units)
-        return Recipe(launches, size + states, size, places)
+        return Recipe(launches, size + states, size, places, signals)
 
     def run(self, row: list[int], fault: int) -> None:
         """Launch everything for the argument row."""
@@ -121,9 +125,10 @@ class Builder:
         recipe = self.recipe(row)
         scratch = residency.take(device, recipe.scratch) if recipe.scratch else 0
         head = [*row[:-2], fault, scratch]
+        signals, epoch = signals_of(device).take(recipe.signals) if recipe.signals else (0, 0)
         for launch in recipe.launches:
             step = launch.step
-            words = [*head, step.units, step.chunks, step.length, scratch + recipe.states]
+            words = [*head, step.units, step.chunks, step.length, scratch + recipe.states, signals, epoch]
             words += [scratch + recipe.places[n] for n in launch.values]
             device.launch(launch.function, step.grid, step.variant.block, words)
         if scratch:

@@ -29,6 +29,7 @@ class DeviceMemory(Memory):
         super().__init__(code, kernel, layout, domains, vector, "%row")
         self.aligned, self.half, self.natural = aligned, half, natural
         self.guard: str | None = None  # i1 register: whether this thread writes
+        self.deferred: list[tuple[Frame, int, Reg, str | None]] | None = None  # stores that wait for `flush`
         self.doubles: set[int] = set()
         for word, dtype in zip(layout.scalars, kernel.scalars, strict=True):
             if dtype[0] in "fc":
@@ -158,6 +159,9 @@ class DeviceMemory(Memory):
 
     def store(self, frame: Frame, k: int, value: Reg) -> None:
         """Write `value` to its place, if this thread is to write."""
+        if self.deferred is not None:
+            self.deferred.append((frame, k, value, self.guard))
+            return
         where = self.pointer(frame, ("store", k))
         if self.guard is None:
             self._store(frame, k, value, where)
@@ -167,6 +171,13 @@ class DeviceMemory(Memory):
         self.code.start(write)
         self._store(frame, k, value, where)
         begin(self.code, done)
+
+    def flush(self) -> None:
+        """Carry out the stores that have waited for what was read after them."""
+        waiting, self.deferred, former = self.deferred, None, self.guard
+        for frame, k, value, self.guard in waiting or ():
+            self.store(frame, k, value)
+        self.guard = former
 
     def _store(self, frame: Frame, k: int, value: Reg, where: str) -> None:
         code, store, lanes = self.code, self.kernel.stores[k], frame.lanes

@@ -4,8 +4,8 @@ in: a kernel and a `Variant`, one way of running (a part of) it; out: the text o
 
 A *unit* is a point of the axes that every store iterates over.  A thread works on one unit, or on neighbours of it in
 a vector; or a warp or block shares one, and its threads divide the loops inside among them.
-Parameters: the words of the argument row (codegen/abi.py), then those of `EXTRA`, then one pointer for each fold of
-`Variant.known` and, for "join", of `Variant.folds`.
+Parameters: the words of the argument row (codegen/abi.py), then those of `EXTRA`, then one pointer for each fold whose
+value comes from an earlier launch or goes to a later one (`values_of`).
 """
 
 from __future__ import annotations
@@ -15,25 +15,32 @@ from typing import NamedTuple
 from ..runtime.target import Target
 from . import gpu_numerics
 from .emit import Emitter
-from .frame import Frame, State, begin, branch, parts, whole
+from .frame import Frame, State, begin, branch
 from .gpu_access import DeviceMemory
+from .gpu_chunks import Chunks
 from .gpu_loops import DeviceLoops
 from .gpu_threads import Group, special
+from .gpu_tiles import Tiles
 from .kernel import Kernel
 from .schedule import Goal, Level, Plan, Scheduler, axes_mask
-from .text import PARTS, SCALARS
 
-EXTRA = (("i64", "units"), ("i64", "chunks"), ("i64", "length"), ("ptr", "states"))
+# `signals`: `COUNTERS` words that every launch leaves at 0, then those in which tiles of scans leave `epoch`, a number
+# that no earlier launch had.
+EXTRA = (
+    ("i64", "units"), ("i64", "chunks"), ("i64", "length"), ("ptr", "states"), ("ptr", "signals"), ("i64", "epoch"),
+)  # fmt: skip
+COUNTERS = 4096
+TICKET = COUNTERS - 1  # the one that counts the tiles begun
 
 
 class Variant(NamedTuple):
     """One way of running a kernel, or a part of it."""
 
-    # "whole"; "part" (folds leave states of chunks), "join" (states become values, then what fits); for scans "sums"
-    # (as "part"), "offsets" (states become those of all chunks up to each), "chunks" (as "whole", from there on)
+    # "whole"; "part" (folds leave states of chunks; the last block to finish makes the values, and stores what waits
+    # for nothing else); "scan" (blocks take tiles of a row one after the other, and look at what those before left)
     role: str
     stores: tuple[int, ...]
-    folds: tuple[int, ...]  # of "part" and "join", or the scans
+    folds: tuple[int, ...]  # of "part", or the scans
     known: tuple[tuple[int, tuple[int, ...]], ...]  # folds computed before, with the axes of their values
     axes: tuple[int, ...]  # of the units, slowest first
     vector: int  # the axis whose neighbours one thread takes together
@@ -41,7 +48,8 @@ class Variant(NamedTuple):
     even: bool  # whether the vector axis' extent is a multiple of `lanes`
     group: int  # threads that share a unit: 1, a warp or the block
     block: int  # threads of a block
-    keep: int  # steps of the loops whose values stay in registers from loop to loop; 0: they are read again
+    keep: int  # steps of the loops written out, their values in registers from loop to loop; 0: they are read again
+    stack: int  # units, or rows, that a thread or a group takes at the same time
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
     tile: int  # axis that a block's warps go along, one by one; -1 for none
     deep: bool  # whether inner loops are divided rather than those around them
@@ -58,9 +66,14 @@ def plan_level(kernel: Kernel, variant: Variant, park: bool = False) -> Level:
     known = {n for n, _ in variant.known}
     if variant.role == "part":
         goals = [("fold", n) for n in variant.folds]
-    elif variant.role == "join":
-        known |= set(variant.folds)
     return scheduler.level(axes_mask(variant.axes), goals, known)
+
+
+def last_level(kernel: Kernel, variant: Variant) -> Level:
+    """What the last block of a "part" does with the values."""
+    goals: list[Goal] = [("store", k) for k in variant.stores]
+    known = {n for n, _ in variant.known} | set(variant.folds)
+    return Scheduler(kernel, variant.vector, False).level(axes_mask(variant.axes), goals, known)
 
 
 class DeviceEmitter(Emitter):
@@ -73,13 +86,17 @@ class DeviceEmitter(Emitter):
     ) -> None:  # fmt: skip
         self.level_of_unit = plan_level(kernel, variant)
         plan = Plan(variant.vector, variant.axes, self.level_of_unit, (), None)
-        super().__init__(kernel, plan, target, exact, writes and variant.role != "sums")
+        super().__init__(kernel, plan, target, exact, writes)
         self.variant = variant
+        self.last = last_level(kernel, variant) if variant.role == "part" else None
+        self.joining = False  # the last block is at work
+        self.leaves = set(variant.folds) if variant.role == "part" and not variant.stores else set()
         self.memory = DeviceMemory(
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
         )
         self.group: Group | None = None
-        self.tile_row = "0"
+        self.row = "0"  # register: the place along all axes of the unit but the vector axis
+        self.chunks = Chunks(self)
         self.device = DeviceLoops(self)
         self.loops = self.device
 
@@ -101,9 +118,12 @@ class DeviceEmitter(Emitter):
 
     def scan(self, frame: Frame, n: int) -> str | tuple[str, str]:
         """The prefix of scan `n` at the present index."""
-        if not self.device.sharing:
-            return super().scan(frame, n)  # of "sums": each thread adds up its share
-        return self.device.scan_step(frame, n)
+        return self.device.scan_step(frame, n) if self.device.sharing else super().scan(frame, n)
+
+    def suspect(self, condition: str) -> None:
+        """Note that something is suspicious if `condition` (i1) holds, without a branch: loads may move across."""
+        former = self.code.op(f"load i32, ptr {self.flag}")
+        self.code.add(f"store i32 {self.code.op(f'select i1 {condition}, i32 1, i32 {former}')}, ptr {self.flag}")
 
     # ------------------------------------------------------------------ units
     def extents_of(self, axes: tuple[int, ...]) -> str:
@@ -136,12 +156,7 @@ class DeviceEmitter(Emitter):
 
     def digits(self, number: str, sizes: list[str]) -> list[str]:
         """The unit's place along each axis."""
-        if self.variant.tile >= 0:
-            return [*self.split(self.tile_row, sizes[:-1]), number]
-        if not self.variant.rows:
-            return self.split(number, sizes)
-        row = self.code.op(f"zext i32 {special(self.code, 'ctaid.y')} to i64")
-        return [*self.split(row, sizes[:-1]), number]
+        return [*self.split(self.row, sizes[:-1]), number] if self.variant.rows else self.split(number, sizes)
 
     def unit_order(self) -> tuple[int, ...]:
         """The unit's axes, the vector axis last."""
@@ -181,20 +196,14 @@ class DeviceEmitter(Emitter):
         frame.index, frame.lanes = index, lanes
         self.device.begin()
         for n, axes in self.variant.known:
-            frame.regs[n] = self.recall(frame, n, axes)
-        if self.variant.role == "join":
-            for n in self.variant.folds:
-                self.device.gather(frame, n)
-        if self.variant.role == "offsets":
-            for n in self.variant.folds:
-                self.device.accumulate(frame, n)
+            frame.regs[n] = self.chunks.recall(frame, n, axes)
+        if not self.joining:
+            self.level(self.level_of_unit, frame)
             return
-        self.level(self.level_of_unit, frame)
-
-    def report(self, frame: Frame, values: list[int], bail: str | None) -> None:
-        """Check values for faults; the sums of chunks are no values yet."""
-        if self.variant.role != "sums":
-            super().report(frame, values, bail)
+        assert self.last is not None
+        for n in self.variant.folds:
+            self.chunks.gather(frame, n)
+        self.level(self.last, frame)
 
     def after(self, level: Level, frame: Frame, computed: list[int], bail: str | None = None) -> dict[int, State]:
         """As the host's; what a whole group stores, one thread stores."""
@@ -203,110 +212,101 @@ class DeviceEmitter(Emitter):
             assert self.group is not None
             if any(self.kernel.operands[self.kernel.stores[k].operand].access == "rw" for k in level.stores):
                 self.group.sync()  # others may still have to read what is overwritten
-            self.memory.guard = self.group.leader
-        states = super().after(level, frame, computed, bail)
+        former = self.memory.guard
         if outside:
-            self.memory.guard = None
+            assert self.group is not None
+            self.memory.guard = self.both(former, self.group.leader)
+        states = super().after(level, frame, computed, bail)
+        self.memory.guard = former
         return states
 
-    # ------------------------------------------------------------------ folds from launch to launch
-    def _cells(self, pointer: str, n: int, place: str, lanes: int) -> list[list[tuple[str, str, str]]]:
-        """For each lane and register of a value: (type in memory, type, address); values side by side."""
-        dtype = self.kernel.values[n].dtype
-        part = PARTS.get(dtype)
-        types = [SCALARS[part]] * 2 if part else [SCALARS[dtype]]
-        found = []
-        for lane in range(lanes):
-            row = []
-            for k, t in enumerate(types):
-                at = self.code.op(f"add i64 {place}, {lane}")
-                at = self.code.op(f"add i64 {self.code.op(f'mul i64 {at}, {len(types)}')}, {k}")
-                row.append(("i8" if t == "i1" else t, t, self.code.op(f"getelementptr i64, ptr {pointer}, i64 {at}")))
-            found.append(row)
-        return found
-
-    def recall(self, frame: Frame, n: int, axes: tuple[int, ...]) -> str | tuple[str, str]:
-        """The value of a fold that an earlier launch has left."""
-        code = self.code
-        lanes = frame.lanes if self.variant.vector in axes else 1
-        registers: list[list[str]] = []
-        for row in self._cells(f"%value{n}", n, self.linear(frame, axes), lanes):
-            loaded = [code.op(f"load {m}, ptr {where}, align 8") for m, _, where in row]
-            registers.append([
-                code.op(f"trunc i8 {r} to i1") if t == "i1" else r for r, (_, t, _) in zip(loaded, row, strict=True)
-            ])  # fmt: skip
-        if lanes == 1:
-            return whole(registers[0])
-        dtype = self.kernel.values[n].dtype
-        scalar, result = SCALARS[PARTS.get(dtype, dtype)], []
-        for part in range(len(registers[0])):
-            vector = "poison"
-            for k in range(lanes):
-                vector = code.op(f"insertelement <{lanes} x {scalar}> {vector}, {scalar} {registers[k][part]}, i64 {k}")
-            result.append(vector)
-        return whole(result)
-
-    def leave_value(self, frame: Frame, n: int) -> None:
-        """Leave the value of fold `n` for a later launch."""
-        code = self.code
-        lanes = frame.lanes if self.memory.is_vector(n, frame) else 1
-        dtype = self.kernel.values[n].dtype
-        scalar = SCALARS[PARTS.get(dtype, dtype)]
-        rows = self._cells(f"%value{n}", n, self.linear(frame, self.variant.axes), lanes)
-        for k, row in enumerate(rows):
-            for (memory, t, where), register in zip(row, parts(frame.regs[n]), strict=True):
-                one = register if lanes == 1 else code.op(f"extractelement <{lanes} x {scalar}> {register}, i64 {k}")
-                one = code.op(f"zext i1 {one} to i8") if t == "i1" else one
-                code.add(f"store {memory} {one}, ptr {where}, align 8")
-
-    def state_slot(self, n: int, register: int) -> int:
-        """Number of a state's register among those of all partial folds."""
-        before = 0
-        for p in self.variant.folds:
-            if p == n:
-                return before + register
-            before += len(self.kinds[p].scalars())
-        raise KeyError(n)
+    def both(self, a: str | None, b: str) -> str:
+        """Both conditions, of which the first may be missing."""
+        return b if a is None else self.code.op(f"and i1 {a}, {b}")
 
     # ------------------------------------------------------------------ the function
     def function(self, name: str) -> str:
         """The text of the entry."""
         code, variant = self.code, self.variant
-        thread, block = special(code, "tid.x"), special(code, "ctaid.x")
-        each = variant.block // variant.group  # units of a block
+        thread = special(code, "tid.x")
         if variant.group > 1:
             self.group = Group(code, variant.group, variant.block, thread)
-        number = code.op(f"zext i32 {block} to i64")
-        if each > 1:
-            own = thread if variant.group == 1 else code.op(f"udiv i32 {thread}, {variant.group}")
-            number = code.op(f"mul i64 {number}, {each}")
-            number = code.op(f"add i64 {number}, {code.op(f'zext i32 {own} to i64')}")
-        work, leave = code.label("work"), code.label("leave")
         if variant.tile >= 0:
-            number, within = self._tile(thread, block)
+            Tiles(self, thread).emit()
+        elif variant.role == "scan":
+            self._scan()
+        elif variant.stack > 1:
+            self._stack(thread)
         else:
-            within = code.op(f"icmp ult i64 {number}, %units")
-        branch(code, within, work, leave)
-        code.start(work)
-        self.unit(number)
+            self._single(thread)
         self._finish_flag()
-        begin(code, leave)
         code.add("ret void")
         parameters = [*self.memory.parameters(), *(f"{t} %{label}" for t, label in EXTRA)]
         parameters += [f"ptr %value{n}" for n in values_of(variant)]
         return code.function(f"define ptx_kernel void @{name}({', '.join(parameters)}) #0")
 
-    def _tile(self, thread: str, block: str) -> tuple[str, str]:
-        """(index along the vector axis, whether the thread has a point) in a tile of a warp's width."""
+    def special(self, name: str) -> str:
+        """A special register as i64."""
+        return self.code.op(f"zext i32 {special(self.code, name)} to i64")
+
+    def numbered(self, thread: str, place: str) -> str:
+        """The unit of a thread in block number `place`."""
+        code, each = self.code, self.variant.block // self.variant.group
+        if each == 1:
+            return place
+        own = thread if self.variant.group == 1 else code.op(f"udiv i32 {thread}, {self.variant.group}")
+        return code.op(f"add i64 {code.op(f'mul i64 {place}, {each}')}, {code.op(f'zext i32 {own} to i64')}")
+
+    def _single(self, thread: str) -> None:
+        """One unit, or vector of units, for each thread or group."""
         code = self.code
-        column = code.op(f"add i32 {code.op(f'mul i32 {block}, 32')}, {code.op(f'and i32 {thread}, 31')}")
-        row = code.op(f"mul i32 {special(code, 'ctaid.y')}, {self.variant.block // 32}")
-        row = code.op(f"add i32 {row}, {code.op(f'lshr i32 {thread}, 5')}")
-        column, self.tile_row = (code.op(f"zext i32 {r} to i64") for r in (column, row))
-        rows = self.extents_of(self.unit_order()[:-1])
-        first = code.op(f"icmp ult i64 {column}, {self.extent(self.variant.vector)}")
-        second = code.op(f"icmp ult i64 {self.tile_row}, {rows}")
-        return column, code.op(f"and i1 {first}, {second}")
+        number = self.numbered(thread, self.special("ctaid.x"))
+        if self.variant.rows:
+            self.row = self.special("ctaid.y")
+        within, work, done = code.op(f"icmp ult i64 {number}, %units"), code.label("work"), code.label("done")
+        branch(code, within, work, done)
+        code.start(work)
+        self.unit(number)
+        begin(code, done)
+        if self.variant.role != "part":
+            return
+        last, again, end = code.label("last"), code.label("again"), code.label("end")
+        branch(code, self.chunks.is_last(thread), last, end)
+        code.start(last)
+        branch(code, within, again, end)
+        code.start(again)
+        self.joining = True
+        self.unit(number)
+        begin(code, end)
+
+    def _stack(self, thread: str) -> None:
+        """Several units at the same time: all are read before the first is stored; those behind the end repeat it."""
+        code, variant = self.code, self.variant
+        count, block = variant.stack, self.special("ctaid.y" if variant.rows else "ctaid.x")
+        first = code.op(f"mul i64 {block}, {count}")
+        end = self.extents_of(self.unit_order()[:-1]) if variant.rows else "%units"
+        most = code.op(f"sub i64 {end}, 1")
+        column = self.numbered(thread, self.special("ctaid.x")) if variant.rows else ""
+        inside = code.op(f"icmp ult i64 {column}, %units") if variant.rows else None
+        if inside is not None:
+            edge = code.op("sub i64 %units, 1")
+            column = code.call("i64", "llvm.umin.i64", ("i64", column), ("i64", edge))
+        self.memory.deferred = []
+        for k in range(count):
+            place = code.op(f"add i64 {first}, {k}")
+            number = place if variant.rows else self.numbered(thread, place)
+            self.memory.guard = self.both(inside, code.op(f"icmp ult i64 {number}, {end}"))
+            number = code.call("i64", "llvm.umin.i64", ("i64", number), ("i64", most))
+            self.row = number
+            self.unit(column if variant.rows else number)
+        self.memory.flush()
+
+    def _scan(self) -> None:
+        """One tile of a row for each block, in the order in which blocks begin."""
+        assert self.group is not None
+        place = self.chunks.ticket(self.group)
+        self.chunks.number = self.code.op(f"urem i64 {place}, %chunks")
+        self.unit(self.code.op(f"udiv i64 {place}, %chunks"))
 
     def _finish_flag(self) -> None:
         code = self.code
@@ -321,8 +321,9 @@ class DeviceEmitter(Emitter):
 
 
 def values_of(variant: Variant) -> tuple[int, ...]:
-    """Folds whose values are pointers behind the other parameters."""
-    return (*(n for n, _ in variant.known), *(variant.folds if variant.role == "join" else ()))
+    """Folds whose values are pointers behind the other parameters: of earlier launches, or for later ones."""
+    left = variant.folds if variant.role == "part" and not variant.stores else ()
+    return (*(n for n, _ in variant.known), *left)
 
 
 def emit_device(

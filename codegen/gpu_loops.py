@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .carrier import Packing, States
-from .folds import Kind, across, choose, join, lift
-from .frame import Frame, State, branch, counted, parts, repeat, whole
+from .folds import across, choose, join, lift
+from .frame import Frame, State, counted, parts, repeat, whole
+from .gpu_scans import OnePass
 from .loops import Loops
 from .schedule import Level, Loop
 
@@ -55,20 +56,17 @@ class DeviceLoops(Loops):
         variant = self.device.variant
         for access in self.accesses(loop):
             self.device.memory.pointer(frame, access)
-        chunk, self.first = variant.role in ("part", "sums", "chunks") and self.first, False
+        chunk, self.first = variant.role == "part" and self.first and not self.device.joining, False
         axes, between, body = nest(loop)
         alone = variant.group == 1 or self.inside
-        if variant.role == "sums" and chunk:
-            states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, True, variant.group)
-            assert self.device.group is not None
-            for n in variant.folds:
-                kind = self.device.kinds[n]
-                self._leave_state(frame, n, kind, self.device.group.total(kind, states[n]), 1)
-        elif loop.scans and not alone:
+        if variant.role == "scan":
+            OnePass(self.device, loop, frame).emit()
+            return {}
+        if loop.scans and not alone:
             if any(isinstance(step, Loop) and step.scans for step in loop.body.steps):
                 states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, False, 1)
             else:
-                states, lanes = self._scans(loop, frame, chunk)
+                states, lanes = self._scans(loop, frame)
         elif not alone and variant.keep:
             states, lanes = self._kept(axes, between, body, loop, frame)
         elif alone and not chunk:
@@ -170,8 +168,7 @@ class DeviceLoops(Loops):
         return done, lanes
 
     def _chunk(self) -> str:
-        number = self.code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.y")
-        return self.code.op(f"zext i32 {number} to i64")
+        return self.device.special("ctaid.y")
 
     def _range(self, chunk: bool, stop: str) -> tuple[str, str]:
         """First step and end of a loop, or of this launch's chunk of it."""
@@ -217,9 +214,10 @@ class DeviceLoops(Loops):
                 inner.index = {**former[k].index, **{a: inner.index[a] for a in frame.index}}
                 inner.regs = {**former[k].regs, **frame.regs}
                 inner.places = {**frame.places, **former[k].places}
-            device.memory.guard = within
+            former_guard = device.memory.guard
+            device.memory.guard = device.both(former_guard, within)
             elements = self._body(between, body, inner, True)
-            device.memory.guard = None
+            device.memory.guard = former_guard
             frames.append(inner)
             for n in loop.folds:
                 kind = device.kinds[n]
@@ -231,7 +229,7 @@ class DeviceLoops(Loops):
         return states, lanes
 
     # ------------------------------------------------------------------ scans by a group
-    def _scans(self, loop: Loop, frame: Frame, chunk: bool) -> tuple[States, dict[int, int]]:
+    def _scans(self, loop: Loop, frame: Frame) -> tuple[States, dict[int, int]]:
         """A divided loop with scans: every thread takes a step, those behind the end without an element."""
         code, device = self.code, self.device
         assert device.group is not None
@@ -240,9 +238,7 @@ class DeviceLoops(Loops):
         packing = Packing(kinds, lanes)
         states = {n: kinds[n].identity(1) for n in loop.folds}
         states |= {n: frame.entry.get(n) or kinds[n].identity(1) for n in loop.scans}
-        if chunk:
-            states |= {n: self._before(frame, n) for n in loop.scans}
-        start, stop = self._range(chunk, device.extent(loop.axis))
+        start, stop = "0", device.extent(loop.axis)
 
         def at(first: str, flat: State) -> State:
             assert device.group is not None
@@ -252,9 +248,10 @@ class DeviceLoops(Loops):
             inner = frame.enter(loop.axis, code.op(f"select i1 {within}, i64 {index}, i64 {first}"))
             inner.carry.update({n: now[n] for n in loop.scans})
             inner.entry = dict(inner.carry)
-            self.sharing, device.memory.guard = within, within
+            former = device.memory.guard
+            self.sharing, device.memory.guard = within, device.both(former, within)
             elements = self._body([], loop.body, inner, True)
-            self.sharing = device.memory.guard = None
+            self.sharing, device.memory.guard = None, former
             result = {n: inner.carry[n] for n in loop.scans}
             for n in loop.folds:
                 joined = join(code, kinds[n], 1, now[n], elements[n])
@@ -291,110 +288,7 @@ class DeviceLoops(Loops):
             state = device.group.total(kind, state)
             self.partial.discard(n)
         if device.variant.role == "part" and n in device.variant.folds:
-            self._leave_state(frame, n, kind, state, lanes)
+            device.chunks.leave(frame, n, state, lanes)
             return
         frame.regs[n] = self.result(n, kind, state, lanes)
         device.check_fold(frame, n, lanes)
-
-    def _state_place(self, n: int, register: int, chunk: str, unit: str) -> str:
-        code = self.code
-        at = code.op(f"mul i64 %chunks, {self.device.state_slot(n, register)}")
-        at = code.op(f"mul i64 {code.op(f'add i64 {at}, {chunk}')}, {self.device.extents_of(self.device.variant.axes)}")
-        return code.op(f"getelementptr i64, ptr %states, i64 {code.op(f'add i64 {at}, {unit}')}")
-
-    def _leave_state(self, frame: Frame, n: int, kind: Kind, state: State, lanes: int) -> None:
-        code, device = self.code, self.device
-        if device.group is not None:
-            leave, left = code.label("leave"), code.label("left")
-            branch(code, device.group.leader, leave, left)
-            code.start(leave)
-        chunk, unit = self._chunk(), device.linear(frame, device.variant.axes)
-        for register, (t, r) in enumerate(zip(kind.scalars(), state, strict=True)):
-            place = self._state_place(n, register, chunk, unit)
-            for lane in range(lanes):
-                one = r if lanes == 1 else code.op(f"extractelement <{lanes} x {t}> {r}, i64 {lane}")
-                memory = t
-                if t == "i1":
-                    memory, one = "i8", code.op(f"zext i1 {one} to i8")
-                where = code.op(f"getelementptr i64, ptr {place}, i64 {lane}")
-                code.add(f"store {memory} {one}, ptr {where}, align 8")
-        if device.group is not None:
-            code.add(f"br label %{left}")
-            code.start(left)
-
-    def _fetch_state(self, kind: Kind, places: list[str], chunk: str) -> State:
-        """The state of a chunk, from the places of the first chunk's registers."""
-        code, fetched = self.code, []
-        offset = code.op(f"mul i64 {chunk}, {self.device.extents_of(self.device.variant.axes)}")
-        for t, place in zip(kind.scalars(), places, strict=True):
-            where = code.op(f"getelementptr i64, ptr {place}, i64 {offset}")
-            r = code.op(f"load {'i8' if t == 'i1' else t}, ptr {where}, align 8")
-            fetched.append(code.op(f"trunc i8 {r} to i1") if t == "i1" else r)
-        return fetched
-
-    def _places(self, frame: Frame, n: int) -> list[str]:
-        unit = self.device.linear(frame, self.device.variant.axes)
-        return [self._state_place(n, k, "0", unit) for k in range(len(self.device.kinds[n].scalars()))]
-
-    def accumulate(self, frame: Frame, n: int) -> None:
-        """Turn the states of chunks into those of all chunks up to each."""
-        code, device, kind = self.code, self.device, self.device.kinds[n]
-        places = self._places(frame, n)
-        offset = device.extents_of(device.variant.axes)
-
-        def at(first: str, carry: State) -> State:
-            assert device.group is not None
-            chunk = code.op(f"add i64 {first}, {device.group.number}")
-            within = code.op(f"icmp ult i64 {chunk}, %chunks")
-            safe = code.op(f"select i1 {within}, i64 {chunk}, i64 0")
-            x = self._fetch_state(kind, places, safe)
-            device.group.sync()
-            mine, total = device.group.scan(kind, choose(code, 1, within, kind.types(1), x, kind.identity(1)))
-            mine = join(code, kind, 1, carry, mine)
-            put, done = code.label("put"), code.label("done")
-            branch(code, within, put, done)
-            code.start(put)
-            for t, r, place in zip(kind.scalars(), mine, places, strict=True):
-                where = code.op(f"getelementptr i64, ptr {place}, i64 {code.op(f'mul i64 {chunk}, {offset}')}")
-                memory = t
-                if t == "i1":
-                    memory, r = "i8", code.op(f"zext i1 {r} to i8")
-                code.add(f"store {memory} {r}, ptr {where}, align 8")
-            code.add(f"br label %{done}")
-            code.start(done)
-            return join(code, kind, 1, carry, total)
-
-        counted(code, "0", "%chunks", device.variant.group, kind.types(1), kind.identity(1), at)
-
-    def _before(self, frame: Frame, n: int) -> State:
-        """The state of everything before this launch's chunk."""
-        code, kind, chunk = self.code, self.device.kinds[n], self._chunk()
-        some = code.op(f"icmp ne i64 {chunk}, 0")
-        earlier = code.op(f"select i1 {some}, i64 {code.op(f'sub i64 {chunk}, 1')}, i64 0")
-        found = self._fetch_state(kind, self._places(frame, n), earlier)
-        return choose(code, 1, some, kind.types(1), found, kind.identity(1))
-
-    def gather(self, frame: Frame, n: int) -> None:
-        """Combine the states that the chunks have left for this unit."""
-        code, device, kind = self.code, self.device, self.device.kinds[n]
-        places = self._places(frame, n)
-
-        def at(chunk: str, state: State) -> State:
-            return join(code, kind, 1, state, self._fetch_state(kind, places, chunk))
-
-        group = device.group
-        first, step = (group.number, device.variant.group) if group is not None else ("0", 1)
-        state = counted(code, first, "%chunks", step, kind.types(1), kind.identity(1), at)
-        if group is not None:
-            state = group.total(kind, state)
-        frame.regs[n] = self.result(n, kind, state, 1)
-        device.check_fold(frame, n, 1)
-        if group is None:
-            device.leave_value(frame, n)
-            return
-        leave, left = code.label("leave"), code.label("left")
-        branch(code, group.leader, leave, left)
-        code.start(leave)
-        device.leave_value(frame, n)
-        code.add(f"br label %{left}")
-        code.start(left)

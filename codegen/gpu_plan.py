@@ -2,8 +2,8 @@
 
 in: a kernel, the extents of one call and the operands' alignment; out: `Pass`es, launched one after the other.
 
-Where units are few and folds long, the folds are cut into chunks: one launch leaves the chunks' states, the next one
-combines them, and what needs their values follows.  The choice depends on extents and alignment alone.
+Where units are few and folds long, the folds are cut into chunks, whose states the last block to finish combines; what
+must read everything again with their values is a launch of its own.  The choice depends on extents and alignment alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import NamedTuple
 from .folds import kind_of
 from .gpu_emit import Variant, plan_level
 from .gpu_loops import nest
+from .gpu_scans import entries
+from .gpu_tiles import SHARED, SIDE, lying, room
 from .kernel import ABSENT, UNIT, Kernel, Load
 from .schedule import CHEAP, Goal, Level, Loop, Scheduler, axes_mask, bits, vector_axis
 from .text import PARTS, SIZES
 
 THREADS = 256  # of a block, unless a unit wants another number
-TILE = 32  # threads of a block along the vector axis, where an operand lies across
 MANY = 1 << 15  # threads that keep a large processor busy
 BLOCKS = 1056  # blocks of 256 threads that fill it
 ROW = 1 << 15  # elements of a fold from which on several blocks share it
@@ -27,9 +28,9 @@ KEPT = 128  # bytes of a value that one thread keeps in registers
 MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
 LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
-
-
-CUT = ("part", "sums", "chunks")  # roles of launches that take one chunk each
+ROWS = 4  # rows that a thread takes together where several operands may share them
+SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
+SCAN = 16  # elements of a thread in a tile of a scan
 
 
 class Pass(NamedTuple):
@@ -45,9 +46,12 @@ class Pass(NamedTuple):
     @property
     def grid(self) -> tuple[int, int]:
         """Blocks along x and y."""
-        each = self.variant.block // self.variant.group
+        variant = self.variant
+        if variant.role == "scan":
+            return self.units, 1
+        each = variant.block // variant.group * (1 if variant.rows else variant.stack)
         blocks = -(-self.units // each)
-        return blocks, self.chunks if self.variant.role in CUT else self.rows
+        return blocks, self.chunks if variant.role == "part" else -(-self.rows // variant.stack)
 
 
 class Choice:
@@ -94,11 +98,11 @@ class Choice:
         lanes = self.lanes
         inside = bool(axes >> self.vector & 1) if self.vector >= 0 else False
         even = lanes == 1 or self.extents[self.vector] % lanes == 0
-        if role == "join" or (group == 1 and not inside) or (not inside and not even) or (inside and group > 1):
+        if (group == 1 and not inside) or (not inside and not even) or (inside and group > 1):
             lanes, even = 1, True
         return Variant(
-            role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block, 0,
-            self._by_rows(role, axes, lanes, group), -1, False, self.small, self.aligned, self.half, self.natural,
+            role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
+            0, 1, self._by_rows(role, axes, lanes, group), -1, False, self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -118,9 +122,9 @@ class Choice:
             steps = row // variant.lanes + (0 if variant.even else row % variant.lanes)
             units = points // row * steps
         if variant.tile >= 0:
-            rows = points // self.extents[self.vector]
-            blocks = -(-rows // (THREADS // TILE))
-            return Pass(variant, -(-self.extents[self.vector] // TILE) * THREADS, chunks, length, points, blocks)
+            along, across = self.extents[self.vector], self.extents[variant.tile]
+            rows = points // along // across * -(-across // SIDE)
+            return Pass(variant, -(-along // SIDE) * THREADS, chunks, length, points, rows)
         if variant.rows:
             units //= points // self.extents[self.vector]
         rows = points // self.extents[self.vector] if variant.rows else 1
@@ -150,11 +154,10 @@ class Choice:
             if not chunked:
                 return [*found, self.one(self._shared(stores, axes))]
             first, now = chunked
-            found.append(first)
             self.known |= dict.fromkeys(now, bits(axes))
             rest = s.level(axes, goals, set(self.known))
             last = not any(isinstance(step, Loop) for step in rest.steps)
-            found.append(self._join(axes, now, first.chunks, stores if last else ()))
+            found.append(first._replace(variant=first.variant._replace(stores=stores if last else ())))
             if last:
                 return found
 
@@ -172,17 +175,18 @@ class Choice:
 
     def _map(self, stores: tuple[int, ...], axes: int) -> Variant:
         """One thread for each point, in tiles where an operand lies across."""
-        variant = self.variant("whole", stores, axes, 1, THREADS)
-        if self.vector < 0 or not axes >> self.vector & 1 or self.extents[self.vector] < TILE:
+        variant, kernel = self.variant("whole", stores, axes, 1, THREADS), self.kernel
+        if self.vector < 0 or not axes >> self.vector & 1:
             return variant
-        for v in self.kernel.values:
-            if not isinstance(v.arg, Load) or not v.arg.strides[self.vector]:
-                continue
-            for a in bits(axes & ~(1 << self.vector)):
-                if v.arg.strides[a] == UNIT and self.extents[a] >= THREADS // TILE:
-                    rows = self.size(axes) // self.extents[self.vector]
-                    if -(-rows // (THREADS // TILE)) < MOST:
-                        return variant._replace(lanes=1, even=True, rows=False, tile=a)
+        for a in bits(axes & ~(1 << self.vector)):
+            loads = lying(kernel, self.vector, a)
+            rows = self.size(axes) // self.extents[self.vector]
+            long = self.extents[a] >= SIDE // 2 and self.extents[self.vector] >= SIDE
+            if loads and long and room(kernel, loads) <= SHARED and rows < MOST:
+                return variant._replace(lanes=1, even=True, rows=False, tile=a)
+        side_by_side = sum(isinstance(v.arg, Load) and v.arg.strides[self.vector] == UNIT for v in kernel.values)
+        if variant.even and side_by_side > 2 and len(kernel.values) <= BIG:
+            variant = variant._replace(stack=ROWS if variant.rows else 2)
         return variant
 
     def _loops(self, level: Level) -> list[Loop]:
@@ -216,8 +220,17 @@ class Choice:
             for group in (part, 128, 256, 512, 1024):
                 keep = -(-steps // group)
                 if keep * lanes * widest <= KEPT:
-                    return warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
+                    warp = warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
+                    return self._together(warp, lanes * widest)
+        if len(loops) == 1 and flat and steps <= SHORT * part:
+            return self._together(warp._replace(group=part, keep=-(-steps // part)), lanes * widest)
         return warp._replace(group=part) if steps <= 512 else warp._replace(group=THREADS)
+
+    def _together(self, variant: Variant, nbytes: int) -> Variant:
+        """With several units for each group, where one keeps few bytes under way and units are many."""
+        blocks = self.size(axes_mask(variant.axes)) * variant.group // THREADS
+        stack = min(SHORT // max(variant.keep, 1), KEPT // (nbytes * variant.keep), blocks // (2 * BLOCKS))
+        return variant._replace(stack=stack) if variant.group <= 32 and stack > 1 else variant
 
     def _longest(self, loop: Loop) -> int:
         """Steps of the longest loop within another's body."""
@@ -245,7 +258,7 @@ class Choice:
             return None
         inner_axes, _, body = nest(loops[0])
         if column:
-            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-2 * MANY // pass_.units)
+            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-4 * MANY // pass_.units)
         else:
             lanes = variant.lanes if inner_axes[-1] == self.vector else 1
             deep = bool(self._loops(body)) and self._longest(loops[0]) >= 32
@@ -259,7 +272,7 @@ class Choice:
         return self.one(variant, -(-steps // length), length), now
 
     def _chunked_scans(self, axes: int, folds: list[int], stores: tuple[int, ...]) -> list[Pass]:
-        """The launches of independent scans along one long axis; none if units alone are enough."""
+        """The launch of independent scans along one long axis; none if units alone are enough."""
         s, points = self.scheduler, self.size(axes)
         base = self.variant("whole", stores, axes, 2 * THREADS, 2 * THREADS)._replace(lanes=1, even=True)
         if any(s.folds[n].keep != "prefix" for n in folds) or (self.vector >= 0 and axes >> self.vector & 1):
@@ -275,26 +288,12 @@ class Choice:
                 below.add(n)
             if n in folds:
                 below.add(n)
-        row = self.extents[loops[0].axis]
-        chunks = min(-(-BLOCKS // points), row // (8 * base.group))
-        if chunks < 2:
+        row, tile = self.extents[loops[0].axis], THREADS * SCAN
+        if row < 2 * tile or points >= BLOCKS // 2:
             return []
-        length = -(-row // (chunks * base.group)) * base.group
-        chunks = -(-row // length)
-        base = base._replace(folds=tuple(folds))
-        return [
-            self.one(base._replace(role="sums"), chunks, length), self.one(base._replace(role="offsets"), chunks),
-            self.one(base._replace(role="chunks"), chunks, length),
-        ]  # fmt: skip
-
-    def _join(self, axes: int, folds: tuple[int, ...], chunks: int, stores: tuple[int, ...]) -> Pass:
-        points = self.size(axes)
-        group = 1 if points >= 4 * THREADS else 32 if chunks <= 64 else THREADS
-        for n in folds:
-            del self.known[n]
-        variant = self.variant("join", stores, axes, group, THREADS)._replace(folds=folds)
-        self.known |= dict.fromkeys(folds, bits(axes))
-        return self.one(variant, chunks)
+        chunks = -(-row // tile)
+        base = base._replace(role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=SCAN)
+        return [Pass(base, points * chunks, chunks, tile, points, 1)]
 
 
 def alignment(
@@ -334,9 +333,10 @@ def alignment(
     return aligned, half, natural
 
 
-def state_words(kernel: Kernel, variant: Variant) -> int:
-    """Registers of the states that "part" leaves for one unit and chunk."""
-    return sum(len(kind_of(kernel, n).scalars()) for n in variant.folds)
+def state_words(kernel: Kernel, step: Pass) -> int:
+    """Words of the states that blocks leave for each other."""
+    registers = sum(len(kind_of(kernel, n).scalars()) for n in step.variant.folds)
+    return registers * step.points * (entries(step.chunks) if step.variant.role == "scan" else step.chunks)
 
 
 def value_words(kernel: Kernel, n: int) -> int:

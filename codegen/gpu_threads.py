@@ -25,6 +25,11 @@ def barrier(code: Code) -> None:
     code.add("call void @llvm.nvvm.barrier0()")
 
 
+def fence(code: Code) -> None:
+    """What this thread has written is there for the device, and it will see what the device has."""
+    code.add('fence syncscope("device") acq_rel')
+
+
 def _word(code: Code, type: str, value: str) -> str:
     """A register's bits as i32 or i64."""
     bits = _BITS[type]
@@ -85,19 +90,21 @@ class Group:
             self.code.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
             self.code.add("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
 
-    def _moved(self, how: str, kind: Kind, state: State, lane: str) -> State:
+    def moved(self, how: str, kind: Kind, state: State, lane: str) -> State:
+        """The state that another lane holds."""
         return [shuffle(self.code, how, t, r, lane) for t, r in zip(kind.scalars(), state, strict=True)]
 
     def _within(self, kind: Kind, state: State, count: int) -> State:
         """Lane 0 gets the combination of the first `count` lanes (a power of two), in order."""
         step = count // 2
         while step:
-            state = join(self.code, kind, 1, state, self._moved("down", kind, state, str(step)))
+            state = join(self.code, kind, 1, state, self.moved("down", kind, state, str(step)))
             step //= 2
         return state
 
     # ------------------------------------------------------------------ shared memory
-    def _array(self, type: str, count: int) -> str:
+    def array(self, type: str, count: int = 1) -> str:
+        """Shared memory for some scalars."""
         self._arrays += 1
         name = f"@shared{self._arrays}"
         self.code.declare(f"{name} = internal addrspace(3) global [{count} x {type}] undef, align 8")
@@ -106,7 +113,7 @@ class Group:
     def _spread(self, kind: Kind, state: State, writes: str) -> State:
         """For lane k of every warp what warp k's thread under `writes` holds; lanes without a warp repeat one."""
         code, warps = self.code, self.size // WARP
-        arrays = [self._array("i8" if t == "i1" else t, warps) for t in kind.scalars()]
+        arrays = [self.array("i8" if t == "i1" else t, warps) for t in kind.scalars()]
         put, done = code.label("share"), code.label("shared")
         code.add(f"br i1 {writes}, label %{put}, label %{done}")
         code.start(put)
@@ -134,17 +141,17 @@ class Group:
         state = self._within(kind, state, min(self.size, WARP))
         if self.size < WARP:  # the threads of other groups in between add what nobody uses
             first = self.code.op(f"and i32 {self.lane}, {-self.size}")
-            return self._moved("idx", kind, state, first)
+            return self.moved("idx", kind, state, first)
         if self.size > WARP:
             first = self.code.op(f"icmp eq i32 {self.lane}, 0")
             state = self._within(kind, self._spread(kind, state, first), self.size // WARP)
-        return self._moved("idx", kind, state, "0")
+        return self.moved("idx", kind, state, "0")
 
-    def _prefix(self, kind: Kind, state: State) -> State:
+    def prefix(self, kind: Kind, state: State) -> State:
         """Every lane gets the combination of the lanes up to its own."""
         code, step = self.code, 1
         while step < WARP:
-            before = self._moved("up", kind, state, str(step))
+            before = self.moved("up", kind, state, str(step))
             some = code.op(f"icmp uge i32 {self.lane}, {step}")
             state = choose(code, 1, some, kind.types(1), join(code, kind, 1, before, state), state)
             step *= 2
@@ -153,13 +160,22 @@ class Group:
     def scan(self, kind: Kind, state: State) -> tuple[State, State]:
         """(combination of the threads up to each one, of all)."""
         code = self.code
-        state = self._prefix(kind, state)
+        state = self.prefix(kind, state)
+        every = self.moved("idx", kind, state, str(WARP - 1))
         if self.size == WARP:
-            return state, self._moved("idx", kind, state, str(WARP - 1))
-        last = code.op(f"icmp eq i32 {self.lane}, {WARP - 1}")
-        sums = self._prefix(kind, self._spread(kind, state, last))
-        before = code.op(f"sub i32 {self.warp}, 1")
-        earlier = self._moved("idx", kind, sums, before)
+            return state, every
+        before, total = self.before(kind, every)
+        return join(code, kind, 1, before, state), total
+
+    def before(self, kind: Kind, every: State) -> tuple[State, State]:
+        """(combination of the warps before each one, of all); `every` is that of a warp's lanes, in all of them."""
+        code = self.code
+        sums = self.prefix(kind, self._spread(kind, every, code.op(f"icmp eq i32 {self.lane}, 0")))
+        earlier = self.moved("idx", kind, sums, code.op(f"sub i32 {self.warp}, 1"))
         some = code.op(f"icmp ne i32 {self.warp}, 0")
-        state = choose(code, 1, some, kind.types(1), join(code, kind, 1, earlier, state), state)
-        return state, self._moved("idx", kind, sums, str(self.size // WARP - 1))
+        earlier = choose(code, 1, some, kind.types(1), earlier, kind.identity(1))
+        return earlier, self.moved("idx", kind, sums, str(self.size // WARP - 1))
+
+    def over_warp(self, kind: Kind, state: State) -> State:
+        """Every lane gets the combination of its warp's lanes."""
+        return self.moved("idx", kind, self._within(kind, state, WARP), "0")

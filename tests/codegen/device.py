@@ -186,6 +186,20 @@ def strided(n: int, m: int, dtype: str = "f4") -> Builder:
     return k
 
 
+def stencil(*shape: int, dtype: str = "f4") -> Builder:
+    """A weighted sum of neighbours along each axis."""
+    k, axes = Builder(*(n - 2 for n in shape)), range(len(shape))
+    a = fill(*shape, dtype=dtype)
+    middle = tuple(slice(1, -1) for _ in shape)
+    total = k.op("multiply", dtype, k.load(a[middle], *axes), k.arg(0.5, dtype))
+    for axis in axes:
+        for step in (slice(None, -2), slice(2, None)):
+            beside = k.load(a[(*middle[:axis], step, *middle[axis + 1 :])], *axes)
+            total = k.op("add", dtype, total, beside, fault=KINDS)
+    k.store(numpy.zeros([n - 2 for n in shape], dtype), total, *axes)
+    return k
+
+
 def packed(n: int) -> Builder:
     """A field of a packed structure in place: elements at odd addresses."""
     k = Builder(n)
@@ -272,6 +286,10 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "rows of 7": lambda: reduced((1003, 7), (1,), "add", "f8"),
     "rows of 40": lambda: softmax(1003, 40),
     "tiles": lambda: strided(133, 301, "f8"),
+    "transposed": lambda: strided(70, 3000, "c8"),
+    "stencil": lambda: stencil(131, 514),
+    "stencil of 3 axes": lambda: stencil(7, 10, 258, dtype="f8"),
+    "stencil of a vector": lambda: stencil(5001, dtype="f8"),
     "packed": lambda: packed(1000),
     "spread": lambda: spread(300, 200),
 }  # fmt: skip

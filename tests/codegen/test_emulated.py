@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 from offarray import _evaluate
+from offarray.codegen import gpu_plan
 from offarray.codegen.compile import compile
 from offarray.runtime import buffer as buffers
 from offarray.runtime import residency
@@ -56,6 +57,33 @@ def close(got: Any, want: Any, limit: float) -> None:
         assert float(numpy.abs(got - want).max(initial=0)) <= limit * scale * numpy.finfo(want.dtype).eps
     else:
         assert (got == want).all()
+
+
+def compare(make: Any, limit: float, role: str = "") -> None:
+    """Run an example on the emulated device; `role`: what its first launch has to be."""
+    first, truth = make(), make()
+    if role:
+        assert device.passes(first)[0].variant.role == role
+    with emulate.installed():
+        run(first, _evaluate._targets["cuda"])
+    truth.run(Target("interpret", "", "", 16))
+    for a, b in zip(first.arrays, truth.arrays, strict=True):
+        close(a, b, limit)
+
+
+@pytest.mark.parametrize(("dtype", "monoid"), [("i8", "add"), ("f8", "maximum"), ("f4", "add"), ("c16", "add")])
+def test_scans_of_many_tiles(dtype: str, monoid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one supergroup of 1024 tiles, and several rows."""
+    monkeypatch.setattr(gpu_plan, "SCAN", 1)
+    monkeypatch.setattr(gpu_plan, "THREADS", 32 if dtype == "f4" else 64)
+    compare(lambda: device.scanned((2, 70_001), (1,), monoid, dtype), 1e4, "scan")
+
+
+@pytest.mark.parametrize("name", ["rows of 16", "rows of 7", "rows of 40"])
+def test_groups_take_several_units(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_plan, "BLOCKS", 1)
+    assert device.passes(device.EXAMPLES[name]())[0].variant.stack > 1
+    compare(device.EXAMPLES[name], 100)
 
 
 @pytest.mark.parametrize("name", sorted(device.EXAMPLES))

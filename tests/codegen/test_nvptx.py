@@ -103,10 +103,11 @@ def roles(name: str) -> list[str]:
 def test_launches() -> None:
     """Long folds are cut into chunks, rows stay in registers, the choice depends on extents alone."""
     assert roles("triad") == ["whole"]
-    assert roles("dot") == ["part", "join"]
-    assert roles("normalised") == ["part", "join", "whole"]
+    assert roles("dot") == ["part"]
+    assert roles("normalised") == ["part", "whole"]
+    assert roles("scan") == ["scan"]
     assert roles("softmax") == ["whole"]
-    assert roles("softmax long") == ["part", "join", "part", "join", "whole"]
+    assert roles("softmax long") == ["part", "part", "whole"]
     assert device.passes(device.EXAMPLES["softmax"]())[0].variant.keep == 8
     assert device.passes(device.EXAMPLES["softmax wide"]())[0].variant.keep == 0
     first, again = (device.passes(device.EXAMPLES["dot"]()) for _ in range(2))

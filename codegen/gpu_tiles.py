@@ -1,0 +1,138 @@
+"""Tiles of 32 by 32 points, through which operands that lie across the others pass by way of shared memory.
+
+Each operand is read along its own unit axis; a thread then takes what another has read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .frame import Frame, parts, whole
+from .gpu_threads import barrier
+from .kernel import UNIT, Kernel, Load
+from .text import PARTS, SCALARS, SIZES
+
+if TYPE_CHECKING:
+    from .gpu_emit import DeviceEmitter
+
+SIDE = 32
+PITCH = SIDE + 1  # elements from row to row in shared memory: neighbours in a column lie in different banks
+SHARED = 48 << 10  # bytes of shared memory that every device has
+
+
+def lying(kernel: Kernel, vector: int, axis: int) -> list[int]:
+    """Loads whose neighbours lie along `axis` instead of the vector axis."""
+    return [
+        n for n, v in enumerate(kernel.values)
+        if isinstance(v.arg, Load) and not v.src and v.arg.strides[vector] and v.arg.strides[axis] == UNIT
+        and kernel.operands[v.arg.operand].noalias
+    ]  # fmt: skip
+
+
+def room(kernel: Kernel, loads: list[int]) -> int:
+    """Bytes of shared memory that loads need."""
+    return sum(SIDE * PITCH * SIZES[kernel.values[n].dtype] for n in loads)
+
+
+class Tiles:
+    """A device function in which each block computes one tile.
+
+    Parameters
+    ----------
+    emitter : DeviceEmitter
+    thread : str
+        Register (i32) of a thread's number in its block.
+    """
+
+    def __init__(self, emitter: DeviceEmitter, thread: str) -> None:
+        self.emitter, self.code = emitter, emitter.code
+        code, variant = self.code, emitter.variant
+        self.rows = variant.block // SIDE  # of threads
+        self.x = code.op(f"zext i32 {code.op(f'and i32 {thread}, {SIDE - 1}')} to i64")
+        self.y = code.op(f"zext i32 {code.op(f'lshr i32 {thread}, 5')} to i64")
+        self.axes = (variant.tile, variant.vector)
+        self.sizes = [emitter.extent(a) for a in self.axes]
+
+    def emit(self) -> None:
+        """Read tiles of what lies across, and compute all points."""
+        code, emitter = self.code, self.emitter
+        others = self._others()
+        loads = lying(emitter.kernel, emitter.variant.vector, emitter.variant.tile)
+        steps = range(0, SIDE, self.rows)
+        arrays = {n: self._array(k, n) for k, n in enumerate(loads)}
+        read = [(n, k, self._frame(others, self.x, code.op(f"add i64 {self.y}, {k}"))[0]) for k in steps for n in loads]
+        for n, _, frame in read:
+            frame.regs[n] = emitter.memory.load(frame, n)
+        for n, k, frame in read:
+            self._put(arrays[n], n, frame, code.op(f"add i64 {self.y}, {k}"))
+        barrier(code)
+        emitter.memory.deferred = []
+        for k in steps:
+            row = code.op(f"add i64 {self.y}, {k}")
+            frame, within = self._frame(others, row, self.x)
+            for n in loads:
+                frame.regs[n] = self._get(arrays[n], n, row)
+            emitter.memory.guard = within
+            emitter.device.begin()
+            emitter.level(emitter.level_of_unit, frame)
+        emitter.memory.guard = None
+        emitter.memory.flush()
+
+    def _others(self) -> dict[int, str]:
+        """The indices of the block along the axes that tiles do not run along, and where its tile begins."""
+        code, emitter = self.code, self.emitter
+        tiles = code.op(f"udiv i64 {code.op(f'add i64 {self.sizes[0]}, {SIDE - 1}')}, {SIDE}")
+        number = emitter.special("ctaid.y")
+        outer, inner = code.op(f"udiv i64 {number}, {tiles}"), code.op(f"urem i64 {number}, {tiles}")
+        self.corner = [
+            code.op(f"mul i64 {inner}, {SIDE}"),
+            code.op(f"mul i64 {emitter.special('ctaid.x')}, {SIDE}"),
+        ]
+        order = [a for a in emitter.variant.axes if a not in self.axes]
+        digits = emitter.split(outer, [emitter.extent(a) for a in order]) if order else []
+        return dict(zip(order, digits, strict=True))
+
+    def _frame(self, others: dict[int, str], *places: str) -> tuple[Frame, str]:
+        """The frame at a place of the tile (or at the last one there is), and whether the place is there."""
+        code, frame = self.code, Frame()
+        frame.index = dict(others)
+        fits = []
+        for axis, corner, size, place in zip(self.axes, self.corner, self.sizes, places, strict=True):
+            index = code.op(f"add i64 {corner}, {place}")
+            fits.append(code.op(f"icmp ult i64 {index}, {size}"))
+            most = code.op(f"sub i64 {size}, 1")
+            frame.index[axis] = code.call("i64", "llvm.umin.i64", ("i64", index), ("i64", most))
+        return frame, code.op(f"and i1 {fits[0]}, {fits[1]}")
+
+    # ------------------------------------------------------------------ shared memory
+    def _array(self, number: int, n: int) -> str:
+        dtype = self.emitter.kernel.values[n].dtype
+        part = PARTS.get(dtype, dtype)
+        count, t = SIDE * PITCH * (2 if dtype in PARTS else 1), "i8" if part == "b1" else SCALARS[part]
+        self.code.declare(f"@tile{number} = internal addrspace(3) global [{count} x {t}] undef, align 16")
+        return f"@tile{number}"
+
+    def _cells(self, array: str, n: int, row: str, column: str) -> list[tuple[str, str]]:
+        """(type, address) of an element's registers."""
+        code, dtype = self.code, self.emitter.kernel.values[n].dtype
+        t, count = SCALARS[PARTS.get(dtype, dtype)], 2 if dtype in PARTS else 1
+        at = code.op(f"add i64 {code.op(f'mul i64 {row}, {PITCH * count}')}, {code.op(f'mul i64 {column}, {count}')}")
+        memory = "i8" if t == "i1" else t
+        return [
+            (t, code.op(f"getelementptr {memory}, ptr addrspace(3) {array}, i64 {code.op(f'add i64 {at}, {k}')}"))
+            for k in range(count)
+        ]
+
+    def _put(self, array: str, n: int, frame: Frame, row: str) -> None:
+        """Lay down what a thread has read: rows run along the vector axis' index."""
+        for (t, where), r in zip(self._cells(array, n, row, self.x), parts(frame.regs[n]), strict=True):
+            if t == "i1":
+                t, r = "i8", self.code.op(f"zext i1 {r} to i8")
+            self.code.add(f"store {t} {r}, ptr addrspace(3) {where}")
+
+    def _get(self, array: str, n: int, column: str) -> str | tuple[str, str]:
+        found = []
+        for t, where in self._cells(array, n, self.x, column):
+            r = self.code.op(f"load {'i8' if t == 'i1' else t}, ptr addrspace(3) {where}")
+            found.append(self.code.op(f"trunc i8 {r} to i1") if t == "i1" else r)
+        return whole(found)
