@@ -178,6 +178,17 @@ def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
     return counted(real.__name__, _form(*where)(*args, **options))
 
 
+DRAWN = frozenset("random uniform integers choice".split())
+
+
+def draw(name: str, generator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What a method of a random generator draws on a device, or NotImplemented."""
+    where = placement.where() if name in DRAWN else "cpu"
+    if not where.startswith("cuda") and (where != "auto" or placement.absent()):
+        return NotImplemented
+    return counted(f"random.{name}", _form("_library_random", "draw")(name, generator, args, kwargs))
+
+
 def select(x: ndarray, mask: ndarray) -> Any:
     """`x[mask]` where a device selects, else NotImplemented."""
     if settings.device == "cpu" or not placed((x, mask), {}):

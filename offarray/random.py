@@ -6,14 +6,19 @@ from typing import Any
 
 import numpy.random as _real
 
-from . import _namespace
+from . import _library, _namespace
 from ._dispatch import before_write, dressed, step
+from .runtime.config import settings
 
 __path__: list[str] = []  # a package for its mirrored modules
 
 
 def _drawing(real: Any, name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if settings.device != "cpu" and type(self) is Generator:
+            made = _library.draw(name, self, args, kwargs)
+            if made is not NotImplemented:
+                return made
         if name == "shuffle" and args:
             before_write(args[0])
         return step("random." + name, real, (self, *args), kwargs)

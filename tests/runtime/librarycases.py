@@ -299,6 +299,30 @@ CASES: dict[str, Case] = {
     **PRODUCTS, **dict(einsums()), **dict(transforms()), **LINALG, **dict(orders()), **SELECTIONS,
 }  # fmt: skip
 
+# Draws of a generator: method, arguments, options.
+DRAWS: list[Any] = [
+    ("random", (5000,)), ("random", ((3, 7),)), ("random", (5001,), {"dtype": numpy.float32}),
+    ("random", (600,), {"dtype": "f4"}), ("uniform", (-1, 3, 5000)), ("integers", (0, 100, 5000)),
+    ("integers", (0, 64, 5001)), ("integers", (0, 2**32, 5001)), ("integers", (-5, 2**31 - 1, 501), {"dtype": "i4"}),
+    ("integers", (3 * 2**30,), {"size": 6001}), ("integers", (-(2**63), 2**63 - 1, 400), {"endpoint": True}),
+    ("integers", (0, 3 * 2**61, 4000)), ("integers", (5, 6 * 10**9, (40, 50))), ("choice", (1000, 500)),
+    ("integers", (0, 100, 7), {"dtype": "u1"}), ("integers", (0, 100, 7)), ("standard_normal", (5,)),
+    ("choice", (numpy.arange(10.0), 77)), ("random", ()), ("integers", (7,)),
+]  # fmt: skip
+
+
+# Draws that NumPy refuses.
+REFUSED_DRAWS = [
+    ("integers", (5, 3, 4000)), ("integers", (0, 2**40, 4000), {"dtype": "i4"}), ("uniform", (0, numpy.inf, 4000)),
+    ("random", (-1,)), ("random", (4000,), {"dtype": "f2"}), ("choice", (0, 4000)), ("random", (4000,), {"x": 1}),
+]  # fmt: skip
+
+
+def draw_of(generator: Any, draw: Any) -> Any:
+    name, args, *options = draw
+    return getattr(generator, name)(*args, **(options[0] if options else {}))
+
+
 # Calls of the table that run on the host.
 HOSTED = ("nothing to sum", "nanmedian of rows")
 

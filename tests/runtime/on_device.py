@@ -27,6 +27,7 @@ PARTS: dict[str, Any] = {
     "products": table.PRODUCTS, "einsums": dict(table.einsums()), "transforms": dict(table.transforms()),
     "linalg": table.LINALG, "orders": dict(table.orders()), "selections": table.SELECTIONS, "refused": table.REFUSED,
 }  # fmt: skip
+PARTS["draws"] = {f"{n} {d}": d for n, d in enumerate(table.DRAWS)}
 SHOWN = 6  # tracebacks
 
 
@@ -38,6 +39,18 @@ def agrees(name: str, case: Any) -> None:
     if (trace.counters["library_steps"] > 0) != (name not in table.HOSTED):
         raise AssertionError("no library step")
     table.compare(got, want)
+
+
+def draws(name: str, draw: Any) -> None:
+    """Raise unless numbers and states are NumPy's, bit for bit, also after another draw."""
+    theirs, ours = numpy.random.default_rng(3), np.random.default_rng(3)
+    for one in (draw, table.DRAWS[2], draw):
+        want, got = table.draw_of(theirs, one), table.draw_of(ours, one)
+        table.compare(got, want)
+        if not (numpy.asarray(got) == numpy.asarray(want)).all():
+            raise AssertionError(f"{one}: {numpy.asarray(got).ravel()[:4]} is not {numpy.asarray(want).ravel()[:4]}")
+        if theirs.bit_generator.state != ours.bit_generator.state:
+            raise AssertionError(f"{one}: {ours.bit_generator.state} is not {theirs.bit_generator.state}")
 
 
 def refuses(name: str, case: Any) -> None:
@@ -53,6 +66,9 @@ def refuses(name: str, case: Any) -> None:
         raise AssertionError(f"{raised[0]!r} is not {raised[1]!r}")
 
 
+CHECKS: dict[str, Any] = {"refused": refuses, "draws": draws}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", default=list(PARTS))
@@ -66,7 +82,7 @@ def main() -> int:
             for name, case in PARTS[part].items():
                 start = time.perf_counter()
                 try:
-                    (refuses if part == "refused" else agrees)(name, case)
+                    CHECKS.get(part, agrees)(name, case)
                     good += 1
                 except Exception as error:
                     failed[f"{part}: {name}"] = f"{type(error).__name__}: {str(error)[:300]}"

@@ -13,7 +13,7 @@ from offarray.runtime import trace
 from offarray.runtime.config import config
 
 from . import fakelibraries
-from .librarycases import CASES, HOSTED, REFUSED, compare
+from .librarycases import CASES, DRAWS, HOSTED, REFUSED, REFUSED_DRAWS, compare, draw_of
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +40,26 @@ def test_what_numpy_refuses_is_refused(libraries: Any, name: str) -> None:
     with pytest.raises(want.type) as got:
         case(np, np.array)
     assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_numbers_and_states_are_numpys(libraries: Any, seed: int) -> None:
+    theirs, ours = numpy.random.default_rng(seed), np.random.default_rng(seed)
+    trace.reset()
+    for k in numpy.random.default_rng(seed + 100).integers(0, len(DRAWS), 30):
+        want, got = draw_of(theirs, DRAWS[k]), draw_of(ours, DRAWS[k])
+        compare(got, want)
+        assert (numpy.asarray(got) == numpy.asarray(want)).all(), DRAWS[k]
+        assert ours.bit_generator.state == theirs.bit_generator.state, DRAWS[k]
+    assert trace.counters["library_steps"] > 10
+
+
+@pytest.mark.parametrize("draw", REFUSED_DRAWS, ids=str)
+def test_draws_that_numpy_refuses_are_refused(libraries: Any, draw: Any) -> None:
+    theirs, ours = numpy.random.default_rng(1), np.random.default_rng(1)
+    with pytest.raises(Exception) as want:
+        draw_of(theirs, draw)
+    with pytest.raises(want.type) as got:
+        draw_of(ours, draw)
+    assert str(got.value) == str(want.value)
+    assert ours.bit_generator.state == theirs.bit_generator.state
