@@ -28,6 +28,20 @@ Array = numpy.ndarray[Any, Any]
 class Subclassable(numpy.ndarray):
     """Base that stands for `offarray.ndarray` in the classes that users derive: a real NumPy array."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new array, which may be on the memory of a handle."""
+        options: Any = {k: plain(v) for k, v in kwargs.items()}
+        return super().__new__(cls, *map(plain, args), **options)  # type: ignore[arg-type]
+
+    def nonzero(self) -> Any:
+        """Indices of the elements that are not zero, as handles."""
+        found = list(super().nonzero())
+        made = []
+        while found:
+            a = found.pop()
+            made.append(wrap(a))
+        return tuple(made[::-1])
+
     def view(self, *args: Any, **kwargs: Any) -> Any:
         """NumPy's `view`, where offarray's class asks for a handle."""
         if ndarray in args or kwargs.get("type") is ndarray:
@@ -185,7 +199,7 @@ class ndarray(Handle, metaclass=ArrayType):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not ndarray:
-            return RealArray.__new__(cls, *args, **kwargs)  # type: ignore[type-var]
+            return Subclassable.__new__(cls, *args, **kwargs)  # type: ignore[arg-type]
         return _memory.construct(*args, **kwargs)
 
     @property  # type: ignore[misc]

@@ -169,6 +169,15 @@ def shown(value: Any) -> Any:
     return value
 
 
+def _unshow(value: Any) -> None:
+    """Put the operands themselves where NumPy has stored what showed them."""
+    if type(value) is RealArray and value.dtype.char == "O":
+        for index in numpy.ndindex(value.shape):
+            item: Any = value[index]
+            if type(item) is _Shown:
+                value[index] = item._operand
+
+
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """`impl(*args, **kwargs)`, also where the `__array__` of an operand gives a handle."""
     try:
@@ -179,7 +188,10 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
     finally:
         written()
     visible = [shown(v) for v in args]
-    made = impl(*visible, **{k: shown(v) for k, v in kwargs.items()})
+    named = {k: shown(v) for k, v in kwargs.items()}
+    made = impl(*visible, **named)
+    for v in (made, *visible, *named.values()):
+        _unshow(v)
     for v in visible:
         if type(v) is _Shown and v._given is not None and v._given[1] is made:
             return v._given[0]
@@ -228,7 +240,10 @@ def step(
     for x in seen:
         room -= x._np.size
     if room >= 0 or not seen or name in NEUTRAL:
-        return result(_given(numpy_call(impl, real, named), args, kwargs), seen)
+        made = _given(numpy_call(impl, real, named), args, kwargs)
+        if name in _COLLECTORS and seen and made.dtype.char == "O" and type(args[0]) is not ndarray:
+            made = numpy_call(impl, args, kwargs)  # an array of objects holds what the user gave
+        return _exported(made, real, args, seen) if door is plain else result(made, seen, 3)
     return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
 
 
@@ -243,6 +258,18 @@ def widen(name: str, *implementations: Any) -> None:
     """Enter a function among those whose small work reaches further."""
     WIDE.add(name)
     _wide.update(implementations)
+
+
+_COLLECTORS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
+
+
+def _exported(made: Any, real: list[Any], args: tuple[Any, ...], seen: Handles) -> Any:
+    """`result`, where the operands went out as arrays that NumPy may keep."""
+    if type(made) is RealArray:
+        for given, x in zip(real, args, strict=True):
+            if type(x) is ndarray and (made is given or made.base is given):
+                return x if made is given else view(made, x)
+    return result(made, seen, 4)
 
 
 def _large_step(name: str, impl: Callable[..., Any], real: Any, named: Any, seen: Handles) -> Any:
@@ -511,6 +538,9 @@ def maker(real: Callable[..., Any]) -> Callable[..., Any]:
 def dressed(call: Any, real: Any) -> Any:
     """`call` with the name, documentation and signature of `real`, entered as its counterpart."""
     functools.update_wrapper(call, real, updated=())
+    call.__wrapped__ = getattr(real, "__wrapped__", real)
+    if hasattr(real, "__signature__"):
+        call.__signature__ = real.__signature__
     call.__module__ = PACKAGE + (real.__module__ or "numpy").removeprefix("numpy")  # where pickle finds it
     COUNTERPART[real] = call
     return call

@@ -52,6 +52,11 @@ class flagsobj:
     def writeable(self, value: Any) -> None:
         self._array.setflags(write=bool(value))
 
+    def _warn_on_write(self, value: Any) -> None:
+        host(self._array).flags._warn_on_write = value  # type: ignore[attr-defined]
+
+    _warn_on_write = property(None, _warn_on_write)  # type: ignore[assignment]
+
     @property
     def aligned(self) -> bool:
         """Whether the elements are aligned as the hardware wants them."""

@@ -11,7 +11,7 @@ import numpy
 
 from . import _choosing, _counting, _lazy, _products, _sorting, _statistics  # noqa: F401  (they enter functions)
 from ._array import RealArray, ndarray
-from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, widen
+from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, numpy_call, widen
 from ._memory import native
 from ._views import ghost, is_pending, unwritten
 from .fusion.order import join_order
@@ -138,7 +138,8 @@ def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **k
     if type(a) is list and not kwargs and a and set(map(type, a)) <= SCALARS:
         return _lazy.fresh(numpy.array(a, dtype, copy=copy, order=order))
     if type(a) in (list, tuple) and (dtype is object or dtype == "O"):
-        return _lazy.fresh(numpy.array(a, dtype, copy=copy, order=order, **kwargs))  # elements stay what they are
+        options = {"copy": copy, "order": order, **kwargs}
+        return _lazy.fresh(numpy_call(numpy.array, (a, dtype), options))  # elements stay what they are
     if not is_pending(a) or kwargs or order != "K":
         return NotImplemented
     if dtype is not None and numpy.dtype(dtype) != a._dtype:

@@ -157,7 +157,7 @@ def _names() -> dict[str, Any]:
         if not fromlist:
             return stand_in("numpy")
         for member in fromlist:
-            if member != "*" and not hasattr(module, member) and module.__name__.startswith("offarray"):
+            if member != "*" and not hasattr(module, member):
                 _submodule(module.__name__ + "." + member)
         return module
 

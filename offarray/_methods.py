@@ -151,7 +151,11 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
         _become(self, numpy.zeros(shape, a.dtype))
 
 
-_RESIZE_REFERENCES = 4  # the caller's variable, the call's arguments, and getrefcount's own
+def _references(x: Any, *shape: Any, refcheck: bool = True) -> int:
+    return sys.getrefcount(x)
+
+
+_RESIZE_REFERENCES = _memory.counted(_references)  # of an array that one variable of the caller holds
 
 
 def _seen_elsewhere(x: ndarray) -> bool:
@@ -249,8 +253,10 @@ def array(self: ndarray, dtype: Any = None, *, copy: Any = None) -> Any:
 
 def array_function(self: ndarray, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """NEP 18: a NumPy function was called on our arrays."""
-    if not isinstance(args, tuple) or not isinstance(kwargs, dict):
-        raise TypeError("args must be a tuple and kwargs a dict")
+    if not isinstance(args, tuple):
+        raise TypeError("args must be a tuple")
+    if not isinstance(kwargs, dict):
+        raise TypeError("kwargs must be a dict")
     for t in types:
         if t is not ndarray and not issubclass(t, RealArray):
             return NotImplemented
@@ -355,11 +361,33 @@ def install(cls: Any) -> None:
     cls.__module__ = __package__
     cls.flat = property(flatiter, _set_flat, doc=RealArray.flat.__doc__)
     cls.flags = property(flagsobj, doc=RealArray.flags.__doc__)
-    cls.ctypes = property(lambda self: plain(self).ctypes, doc=RealArray.ctypes.__doc__)
+    cls.ctypes = property(Ctypes, doc=RealArray.ctypes.__doc__)
     cls.data = property(lambda self: plain(self).data, doc=RealArray.data.__doc__)
     cls.__class_getitem__ = classmethod(class_getitem)
-    cls.__sizeof__ = lambda self: object.__sizeof__(self) + (self.nbytes if self._owner is None else 0)
+    cls.__sizeof__ = _sizeof
     _bufferslot.install(cls)
+
+
+def _sizeof(self: ndarray) -> int:
+    axes = 2 * len(self._shape) * tuple.__itemsize__  # shape and strides
+    return object.__sizeof__(self) + axes + (self.nbytes if self._owner is None else 0)
+
+
+_Real: Any = importlib.import_module("numpy._core._internal")._ctypes
+
+
+class Ctypes(_Real):  # type: ignore[misc]
+    """What `ctypes` of a handle is; its pointers hold the handle, and count as exports of its memory."""
+
+    def __init__(self, array: ndarray) -> None:
+        self._exported = plain(array)
+        super().__init__(array, self._exported.ctypes.data)
+
+    def data_as(self, obj: Any) -> Any:
+        """The address as another type of ctypes; see `numpy.ndarray.ctypes`."""
+        pointer = super().data_as(obj)
+        pointer._exported = self._exported
+        return pointer
 
 
 def _reduce(self: ndarray) -> Any:

@@ -28,7 +28,10 @@ from ._ufuncs import restore, ufunc
 OWN = frozenset(
     "seterr geterr seterrcall geterrcall getbufsize setbufsize set_printoptions get_printoptions get_include "
     "show_config show_runtime test issubdtype isdtype sctype2char get_handler_name get_handler_version mintypecode "
-    "bench add_docstring add_newdoc add_newdoc_ufunc info iterable".split()
+    "bench add_docstring add_newdoc add_newdoc_ufunc info iterable "
+    # what calls functions of the user's hands on arguments as they are
+    "assert_raises assert_raises_regex assert_warns assert_no_warnings assert_no_gc_cycles break_cycles run_threaded "
+    "rundocs runstring measure decorate_methods tempdir temppath".split()
 )
 # Functions whose operands NumPy, or a callback, may keep.
 KEEPS = frozenset(

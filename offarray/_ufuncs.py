@@ -311,7 +311,7 @@ def _normalised(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str,
     return _unprobe(inputs), {k: _unprobe(v) if k in ("out", "where") else v for k, v in extra.items()}
 
 
-def array_ufunc(self: ndarray, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def array_ufunc(self: ndarray, function: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
     """NEP 13: a NumPy ufunc was called on our arrays."""
     out = kwargs.get("out", ())
     for v in (*inputs, *(out if type(out) is tuple else (out,))):

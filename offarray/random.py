@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy.random as _real
+from numpy.random._pickle import __generator_ctor as _named_generator
 
 from . import _library, _namespace
-from ._dispatch import before_write, dressed, step
+from ._dispatch import Handles, before_write, convert, dressed, step
 from .runtime.config import settings
 
 __path__: list[str] = []  # a package for its mirrored modules
 
 
-def _drawing(real: Any, name: str) -> Any:
+def _drawing(real: Any, name: str, inner: bool = False) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if settings.device != "cpu" and type(self) is Generator:
             made = _library.draw(name, self, args, kwargs)
@@ -21,6 +22,8 @@ def _drawing(real: Any, name: str) -> Any:
                 return made
         if name == "shuffle" and args:
             before_write(args[0])
+        if inner:
+            self = self.__dict__.get("_plain") or _plain(self)
         return step("random." + name, real, (self, *args), kwargs)
 
     method.__name__ = name
@@ -28,24 +31,61 @@ def _drawing(real: Any, name: str) -> Any:
     return method
 
 
+def _plain(rng: Any) -> Any:
+    """NumPy's own generator on the same bit generator: its methods call each other and want arrays of NumPy's then."""
+    if isinstance(rng, RandomState):
+        made: Any = _real.RandomState(rng._bit_generator)
+    else:
+        made = _real.Generator(rng.bit_generator)
+    rng.__dict__["_plain"] = made
+    return made
+
+
 def _methods(cls: type) -> dict[str, Any]:
     found = {}
     for name in dir(cls):
         real = getattr(cls, name)
-        if not name.startswith("_") and callable(real) and name not in ("spawn", "get_state", "set_state", "seed"):
-            found[name] = _drawing(real, name)
+        if not name.startswith("_") and callable(real) and name != "spawn":
+            found[name] = _drawing(real, name, True)
     return found
 
 
-class Generator(_real.Generator):
+class Standing(type):
+    """Metaclass of what stands for a class of NumPy's: instances of that are instances too."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new instance; seeds may be handles."""
+        seen = Handles()
+        given = {key: convert(value, seen) for key, value in kwargs.items()}
+        return super().__call__(*(convert(value, seen) for value in args), **given)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        real = vars(cls).get("_real")
+        return type.__instancecheck__(cls if real is None else real, instance)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        real = vars(cls).get("_real")
+        return type.__subclasscheck__(cls if real is None else real, subclass)
+
+
+class Generator(_real.Generator, metaclass=Standing):
     """Draws numbers from a bit generator; see `numpy.random.Generator`."""
 
+    _real = _real.Generator
+
     def __reduce__(self) -> Any:
-        return Generator, (self.bit_generator,)
+        return _generator, (self.bit_generator,), None
 
 
-class RandomState(_real.RandomState):
+def _generator(*args: Any) -> Generator:
+    """Rebuild a pickled generator; older pickles name their bit generator."""
+    return Generator(_named_generator(*args).bit_generator)
+
+
+class RandomState(_real.RandomState, metaclass=Standing):
     """The legacy generator; see `numpy.random.RandomState`."""
+
+    _real = _real.RandomState
 
     def __reduce__(self) -> Any:
         return _restore, (self.get_state(legacy=False),)
@@ -61,6 +101,16 @@ for _name, _method in _methods(_real.Generator).items():
     setattr(Generator, _name, _method)
 for _name, _method in _methods(_real.RandomState).items():
     setattr(RandomState, _name, _method)
+
+
+def _standing(real: Any) -> Any:
+    """What stands for a bit generator or SeedSequence."""
+    made = {name: _drawing(getattr(real, name), name) for name in ("random_raw",) if hasattr(real, name)}
+    return Standing(real.__name__, (real,), {"__doc__": real.__doc__, "__module__": __name__, "_real": real, **made})
+
+
+for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence"):
+    globals()[_name] = _standing(getattr(_real, _name))
 
 
 def default_rng(seed: Any = None) -> Any:

@@ -190,7 +190,12 @@ class Buffer:
             elif dtype.hasobject:
                 array = self._references(token, dtype, shape, offset, strides)
             else:
-                array = numpy.ndarray(shape, dtype, self._bytes(token), offset, strides)
+                try:
+                    array = numpy.ndarray(shape, dtype, self._bytes(token), offset, strides)
+                except ValueError:  # strides that somebody made up and that reach beyond the memory
+                    if like is None:
+                        raise
+                    array = lattice.hold(like, token)
         if not writeable:
             array.flags.writeable = False
         return array
