@@ -232,16 +232,19 @@ def _stage(
     scalars = [pair for word, dtype, n in stage.scalars for pair in _bits(word, dtype, order[n].arg)]
     for node in nodes:
         node.state = RUNNING
+    begun = True
     try:
         found = program.launch(stage.launch, slots, scalars)
     except BaseException as error:
+        begun = getattr(error, "begun", True)
         for node in nodes:
-            node.state, node.error = (FAILED, error) if taken else (PENDING, None)
+            node.state, node.error = (FAILED, error) if taken and begun else (PENDING, None)
         raise
     finally:
-        for node in taken:
-            node.state, node.buffer = CONSUMED, None
-        consumed += taken
+        if begun:
+            for node in taken:
+                node.state, node.buffer = CONSUMED, None
+            consumed += taken
     for node, buffer in zip(nodes, made, strict=True):
         commit(node, buffer)
     if any(found):

@@ -23,7 +23,7 @@ from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import placement, trace
 from .runtime.buffer import Buffer, allocate, settle, unsettled
 from .runtime.config import settings
-from .runtime.errors import CheckError, MemoryLimitError, MovedError
+from .runtime.errors import CheckError, DeviceError, DeviceLostError, LostValueError, MemoryLimitError, MovedError
 from .runtime.program import Grid, Launch, Program, execute
 from .runtime.target import Target
 
@@ -40,6 +40,8 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
         What a failed evaluation of a root raised, or FloatingPointError where errstate asks for it.
     """
     with lock:
+        if placement.lost:
+            _fail_lost(roots)
         wanted = _pending(roots)
         faults: list[tuple[Node, int]] = []
         if wanted:
@@ -47,8 +49,8 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
             consumed: list[Node] = []
             try:
                 order = _run(roots, wanted, faults, consumed, looked)
-            except MemoryLimitError as error:
-                raise _with_largest(error) from None
+            except (DeviceError, MemoryLimitError) as error:
+                order = _on_host(error, roots, wanted, faults, consumed)
             for node in order:
                 if not node.demanded:  # computed on the way, and nobody's any more
                     node.taped = False
@@ -61,6 +63,52 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
                 _verify(consumed)
     if faults:
         _errstate.report(faults)
+
+
+def _on_host(
+    error: DeviceError | MemoryLimitError, roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]],
+    consumed: list[Node],
+) -> list[Node]:  # fmt: skip
+    """Do on the host what a device could not, if the choice is ours and nothing is gone; else raise, with the line."""
+    if placement.lost:
+        _fail_lost(wanted)
+    open_ = [node for node in wanted if node.state != READY]
+    if placement.where() == "auto" and placement.aim != "cpu" and all(node.state == PENDING for node in open_):
+        trace.log(1, f"the host goes on: {error}")
+        try:
+            with placement.on("cpu"):
+                return _run(roots, open_, faults, consumed, False) if open_ else []
+        except (DeviceError, MemoryLimitError) as other:
+            error = other
+    raise located(error, open_[0].site if open_ else None) from error.__cause__
+
+
+def _fail_lost(roots: Sequence[Node]) -> None:
+    """Fail what is, or needs, a value that was lost with a device."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.state == PENDING:
+            stack += node.src
+        elif node.state == READY and node.buffer is not None:
+            copy = node.buffer.device
+            if copy is not None and copy.lost and not copy.host:
+                node.state, node.error = FAILED, LostValueError(copy.lost)
+    pending_order(roots)
+
+
+def located(error: DeviceError | MemoryLimitError, site: Any) -> DeviceError | MemoryLimitError:
+    """The error of a device with the user's line."""
+    text = str(_with_largest(error)) if isinstance(error, MemoryLimitError) else str(error)
+    if site is None or getattr(error, "located", False):
+        return error if text == str(error) else type(error)(text)
+    made = type(error)(f"{text} (computing what {line(site)} asks for)")
+    made.begun, made.located = error.begun, True  # type: ignore[union-attr]
+    return made
 
 
 def _with_largest(error: MemoryLimitError) -> MemoryLimitError:
@@ -99,6 +147,8 @@ def flush() -> None:
     with lock:
         tape.compact(thorough=True)
         wanted = tape.wanted()
+        if placement.lost:
+            _fail_lost(wanted)
         pending_order(wanted)
         evaluate([node for node in wanted if node.state == PENDING])
 
@@ -111,6 +161,8 @@ def ready(x: Any) -> None:
 def _again(node: Node) -> BaseException:
     if node.op == "moved":
         return MovedError(f"this array was moved at {line(node.arg)}; it is used again at {line(here())}")
+    if isinstance(node.error, (DeviceLostError, LostValueError)):
+        return located(LostValueError(f"the value is lost: {node.error}"), node.site)
     if node.error is None:
         return RuntimeError("the evaluation of this array was interrupted after its inputs had been consumed")
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")
@@ -181,21 +233,24 @@ def _step(
     # From here on an interruption may leave consumed memory behind: such nodes fail, and are never computed again.
     for node in step.outputs:
         node.state = RUNNING
+    begun = True
     try:
         outputs.prepare()
         found = _launch(compiled, lowered, outputs, recorder)
         outputs.finish()
     except BaseException as error:
+        begun = getattr(error, "begun", True)
         for node in step.outputs:
-            if node.kind == UPDATE or outputs.taken:
+            if begun and (node.kind == UPDATE or outputs.taken):
                 node.state, node.error = FAILED, error
             else:
                 node.state = PENDING
         raise
     finally:
-        for donor in outputs.taken:
-            donor.state, donor.buffer = CONSUMED, None
-        consumed += outputs.taken
+        if begun:
+            for donor in outputs.taken:
+                donor.state, donor.buffer = CONSUMED, None
+            consumed += outputs.taken
     for node, buffer in zip(step.outputs, outputs.buffers, strict=True):
         if node.kind == UPDATE and buffer.device is not None:
             renew(node.src[0])  # what the host has seen of its memory is out of date

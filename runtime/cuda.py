@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from . import placement, threads
-from .errors import DeviceError, MemoryLimitError
+from .errors import DeviceError, DeviceLostError, NoDeviceError, answered
 
 STAGE = 1 << 22  # bytes of each of the pieces in which large transfers go through pinned memory
 STAGES = 16  # pieces under way at a time; each thread has two or more
@@ -30,7 +30,7 @@ def driver() -> Any:
     try:
         from cuda.bindings import driver as found
     except ImportError:
-        raise DeviceError(
+        raise NoDeviceError(
             "device='cuda' needs the package cuda-bindings: install offarray[cuda], or set device='cpu'"
         ) from None
     return found
@@ -42,12 +42,12 @@ def call(name: str, *args: Any) -> Any:
     try:
         error, *results = getattr(module, name)(*args)
     except RuntimeError as missing:  # the driver's library is not there
-        raise DeviceError(f"{name}: {missing}") from missing
+        raise NoDeviceError(f"{name}: {missing}; install NVIDIA's driver, or set device='cpu'") from missing
     if int(error):
-        code = str(getattr(error, "name", error))
-        if "OUT_OF_MEMORY" in code:
-            raise MemoryLimitError(f"{name}: the device has not enough memory")
-        raise DeviceError(f"{name}: {code}{_text(module, error)}")
+        raised = answered(name, str(getattr(error, "name", error)), _text(module, error))
+        if isinstance(raised, DeviceLostError):
+            raise bury(raised)
+        raise raised
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -56,17 +56,53 @@ def _text(module: Any, error: Any) -> str:
         _, words = module.cuGetErrorString(error)
     except Exception:  # no words for it
         return ""
-    return f" ({words.decode()})" if words else ""
+    return words.decode() if words else ""
 
 
 @cache
+def devices() -> int:
+    """Number of devices, at least one.
+
+    Raises
+    ------
+    NoDeviceError
+        If there is none, or the driver does not suit.
+    """
+    call("cuInit", 0)
+    version = int(call("cuDriverGetVersion"))
+    if version < OLDEST:
+        raise NoDeviceError(
+            f"the driver speaks CUDA {version // 1000}.{version % 1000 // 10}, and {OLDEST // 1000}.0 is needed; "
+            "update NVIDIA's driver on the host"
+        )
+    count = int(call("cuDeviceGetCount"))
+    if not count:
+        raise answered("cuDeviceGetCount", "CUDA_ERROR_NO_DEVICE", "")
+    return count
+
+
 def available() -> int:
     """Number of devices; 0 without bindings or driver."""
     try:
-        call("cuInit", 0)
-        return int(call("cuDeviceGetCount"))
+        return devices()
     except DeviceError:
         return 0
+
+
+def bury(error: DeviceLostError) -> DeviceLostError:
+    """The device of this thread's context has stopped working: the error, saying which one it is."""
+    device = getattr(_current, "device", None)
+    if device is None:
+        return error
+    if not device.lost:
+        device.lost = str(error)
+        if mourn is not None:
+            mourn(device, device.lost)
+    return DeviceLostError(f"cuda:{device.number}: {error}")
+
+
+_current = threading.local()  # `device`: whose context a thread has
+mourn: Callable[[Device, str], None] | None = None  # told of devices that are lost
 
 
 class Stage:
@@ -119,11 +155,12 @@ class Device:
     """One device with its context, stream and memory pool."""
 
     def __init__(self, number: int) -> None:
-        if number >= available():
-            raise DeviceError(f"there is no device cuda:{number}: {available()} found")
+        if number >= devices():
+            raise NoDeviceError(f"there is no device cuda:{number}: {devices()} found")
         self.lock = threading.RLock()
         self.number = number
-        self._entered = threading.local()  # which threads have the context
+        self.lost = ""  # why it does not work any more
+        self.launches = 0
         self.handle = call("cuDeviceGet", number)
         self.context = call("cuDevicePrimaryCtxRetain", self.handle)
         self.enter()
@@ -162,11 +199,11 @@ class Device:
 
     def enter(self) -> None:
         """Make the context current in this thread."""
+        _current.device = self
         call("cuCtxSetCurrent", self.context)
-        self._entered.yes = True
 
     def _here(self) -> None:
-        if not hasattr(self._entered, "yes"):
+        if getattr(_current, "device", None) is not self:
             self.enter()
 
     # ------------------------------------------------------------------ memory
@@ -332,6 +369,7 @@ class Device:
         pointers = array("Q", range(first, first + 8 * len(row), 8))
         place = pointers.buffer_info()[0]
         call("cuLaunchKernel", function, grid[0], grid[1], 1, block, 1, 1, 0, self.stream, place, 0)
+        self.launches += 1
 
     def flag(self) -> Flag:
         """The byte through which kernels tell of suspicions."""
@@ -369,6 +407,7 @@ def copy(target: int, source: int, nbytes: int) -> None:
     threads.run(part, [0] * shares, threads.parts(nbytes, shares))
 
 
+OLDEST = 12000  # the CUDA version that a driver must speak
 _devices: dict[int, Device] = {}
 _gone = False
 
@@ -392,4 +431,6 @@ def device() -> Device:
             found = _devices.get(key)
             if found is None:
                 found = _devices[key] = Device(key)
+    if found.lost:
+        raise DeviceLostError(f"cuda:{key} does not work any more: {found.lost}")
     return found

@@ -99,6 +99,14 @@ class Outside(Copy):
         self.host = True
         self.__class__ = Copy  # type: ignore[assignment]
 
+    def mourn(self, reason: str) -> None:
+        """The device does not work any more, and with it whoever looked at the memory."""
+        super().mourn(reason)
+        self.lost = reason
+        _owners.pop(id(self), None)
+        _tokens.pop(id(self), None)
+        self.__class__ = Copy  # type: ignore[assignment]
+
     def retire(self, buffer: Buffer) -> None:
         """Those whom the memory was handed to are gone; what they have begun is waited for."""
         self.device.wait()

@@ -127,11 +127,15 @@ _absent = False  # there is no device, or it does not work
 # ---------------------------------------------------------------------- settings
 def where() -> str:
     """The device that work of this thread goes to: "auto", "cpu", "cuda", "cuda:N" ..."""
+    name = settings.device
     if _overrides:
-        name = getattr(_here, "name", None)
-        if name is not None:
-            return name  # type: ignore[no-any-return]
-    return settings.device
+        name = getattr(_here, "name", None) or name
+    if lost and name.startswith("cuda") and int(name[5:] or 0) in lost:
+        return "cpu"
+    return name
+
+
+lost: dict[int, str] = {}  # devices that do not work any more, and why
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from . import buffer as buffers
 from . import cuda, placement, pool, supply, trace
 from .buffer import Buffer, Memory, address_of
 from .config import REGISTRY, settings
-from .errors import MemoryLimitError, TransferError
+from .errors import LostValueError, MemoryLimitError, OffarrayError, TransferError
 from .supply import _busy, take
 from .target import Compiled
 
@@ -91,11 +91,13 @@ class Copy:
         Address at which the host's memory is registered with the driver; 0 if it is not.
     public : bool
         Whether others could write the host's memory when the device used it last: what it holds may be out of date.
+    lost : str
+        Why the value is gone; empty if it is not.
     """
 
     __slots__ = (
         "device", "nbytes", "pointer", "low", "high", "first", "last", "host", "parts", "used", "before", "peeks",
-        "pinned", "public",
+        "pinned", "public", "lost",
     )  # fmt: skip
 
     outside = False  # whether others look at the device's memory (outside.py)
@@ -108,6 +110,7 @@ class Copy:
         self.used = self.before = self.peeks = 0
         self.pinned = 0
         self.public = False
+        self.lost = ""
 
     def __del__(self) -> None:
         try:
@@ -186,6 +189,13 @@ class Copy:
         self.pointer = self.low = self.high = self.first = self.last = self.pinned = 0
 
     # ------------------------------------------------------------------ the host's side
+    def mourn(self, reason: str) -> None:
+        """The device does not work any more."""
+        if self.valid and not self.host:
+            self.lost = reason
+        supply.forget(self, self.held)
+        Copy.abandon(self)
+
     def look(self, buffer: Buffer, write: bool = True, low: int = 0, high: int = -1, whole: bool = False) -> None:
         """The host is about to read bytes `low` to `high` of the buffer, or, with `write`, to write any of it.
 
@@ -193,6 +203,10 @@ class Copy:
         """
         if self.host and not write:
             return
+        if self.lost and not self.host:
+            if not whole:
+                raise LostValueError(self.lost)
+            self.lost = ""
         with lock:
             self._room(buffer)
             if not self.host:
@@ -377,10 +391,34 @@ def use(
     if (public or here.public) and here.host:
         here.first = here.last = 0
     here.public = public
+    if "w" in access and _undo is not None:
+        _undo.append((here, here.host, here.first, here.last, here.parts[:]))
     here.bring(buffer, low, high, whole and access == "w")
     if "w" in access:
         here.written()
     return here.pointer
+
+
+_undo: list[tuple[Copy, bool, int, int, list[object]]] | None = None  # what a launch is about to overwrite
+
+
+@contextmanager
+def _undone(device: cuda.Device) -> Iterator[None]:
+    """If an error comes before anything has run in the block, everything is where it was, and the error says so."""
+    global _undo
+    former, _undo = _undo, []
+    before = device.launches
+    try:
+        yield
+    except (OffarrayError, MemoryError) as error:
+        if device.launches == before and not device.lost:
+            for copy, host, first, last, parts in reversed(_undo):
+                if copy.pointer:
+                    copy.host, copy.first, copy.last, copy.parts = host, first, last, parts
+            error.begun = False  # type: ignore[union-attr]
+        raise
+    finally:
+        _undo = former
 
 
 def settle(buffer: Buffer, access: str) -> None:
@@ -416,7 +454,7 @@ def launch(
         As in `program.Launch`.
     """
     report = bytearray(faults + 8)
-    with lock, _keeping(*[b for b, _ in pointers]):
+    with lock, _keeping(*[b for b, _ in pointers]), _undone(cuda.device()):
         try:
             row = rows(pointers, access, spans, dense)
         except MemoryLimitError:
@@ -457,6 +495,18 @@ def run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytear
     packed = array("Q", [*row, *words, 0, 0])
     packed[-2] = ctypes.addressof(ctypes.c_char.from_buffer(report))
     compiled.body(packed.buffer_info()[0], 0, 1)
+
+
+def mourn(device: cuda.Device, reason: str) -> None:
+    """A device is lost: so are the values that it alone had; work goes on on the host."""
+    placement.lost[device.number] = f"the value was on cuda:{device.number} alone, which stopped working: {reason}"
+    for buffer in supply.users():
+        if buffer.device.device is device:
+            buffer.device.mourn(placement.lost[device.number])
+    trace.log(1, f"{placement.lost[device.number]}; the host goes on")
+
+
+cuda.mourn = mourn
 
 
 def _before_fork() -> None:

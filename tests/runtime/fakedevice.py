@@ -33,6 +33,8 @@ class FakeDevice:
     arch = "fake"
     lost = ""
     launches = 0
+    lost = ""
+    launches = 0
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -90,6 +92,10 @@ class FakeDevice:
         """A kernel is about to run."""
         self.launches += 1
 
+    def run(self) -> None:
+        """A kernel is about to run."""
+        self.launches += 1
+
     def synchronize(self) -> None:
         pass
 
@@ -99,7 +105,14 @@ class FakeDevice:
 
 def _compiled(kernel: Kernel, target: Target) -> Compiled:
     cut = split.outermost(kernel, lambda piece: _compiled(piece, target))
-    return interpret.compiled(kernel, target)._replace(split=cut)
+    made = interpret.compiled(kernel, target)
+
+    def body(*args: int) -> None:
+        device: Any = cuda.device()
+        device.run()
+        made.body(*args)
+
+    return made._replace(body=body, split=cut)
 
 
 def _verified(plain: Any) -> Any:
