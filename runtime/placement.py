@@ -202,7 +202,7 @@ def decide(key: Hashable, work: Work) -> bool:
     return ledger.choose(key, costs(work, rates))
 
 
-def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0) -> bool:
+def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0, key: Hashable = None) -> bool:
     """Whether a step that no kernel does (a product of matrices, a sort ...) should run on the device now.
 
     Parameters
@@ -213,6 +213,8 @@ def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0) -> boo
         Bytes that it makes.
     flops
         Its arithmetic, as multiplications and additions; 0 where the bytes decide.
+    key
+        What recurs when the same step comes again, such as its name or line.
     """
     name = where()
     if name != "auto":
@@ -223,10 +225,7 @@ def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0) -> boo
     up, down, each = held(buffers)
     if not down and total <= SMALL and flops <= 1e7:
         return False
-    from sys import _getframe
-
-    frame = _getframe(1)
-    return decide((frame.f_code, frame.f_lasti, total), Work(total, up, down, each, flops))
+    return decide((key, total.bit_length()), Work(total, up, down, each, flops))
 
 
 # ---------------------------------------------------------------------- start
@@ -281,11 +280,18 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def key_of(device: Any) -> str:
+    """What the rates of this machine with a device depend on."""
+    from . import threads
+
+    return f"placement 1 {device.driver_version()} {device.name} {processor()} {threads.count()}"
+
+
 def known(device: Any) -> Rates:
     """The rates of this machine with a device: read from disk, or measured and kept there."""
-    from . import cache, threads
+    from . import cache
 
-    key = f"placement 1 {device.driver_version()} {device.name} {processor()} {threads.count()}"
+    key = key_of(device)
     data = cache.load(key, counted=False)
     if data is not None:
         try:

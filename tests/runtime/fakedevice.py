@@ -33,8 +33,6 @@ class FakeDevice:
     arch = "fake"
     lost = ""
     launches = 0
-    lost = ""
-    launches = 0
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -92,12 +90,15 @@ class FakeDevice:
         """A kernel is about to run."""
         self.launches += 1
 
-    def run(self) -> None:
-        """A kernel is about to run."""
-        self.launches += 1
-
     def synchronize(self) -> None:
         pass
+
+    def clear(self, pointer: int, nbytes: int) -> None:
+        assert self.inside(pointer, nbytes)
+        ctypes.memset(pointer, 0, nbytes)
+
+    def flops(self) -> float:
+        return 1e12
 
     def wait(self) -> None:
         pass
