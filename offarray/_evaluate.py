@@ -29,6 +29,7 @@ from .runtime.target import Target
 
 lock = threading.RLock()  # plan and commit; the kernels of one evaluation run inside it
 _targets: dict[str, Target] = {}
+trace.locate = here
 
 
 def evaluate(roots: Sequence[Node], looked: bool = False) -> None:

@@ -101,6 +101,9 @@ def _why(events: list[trace.Event]) -> list[str]:
     for event in events:
         if event.kind == "step":
             text = f"  kernel at {where(event.site)}"
+        elif event.kind in ("h2d_bytes", "d2h_bytes"):
+            way = "sent to the device" if event.kind == "h2d_bytes" else "fetched"
+            text = f"  {event.fields['nbytes']} bytes {way} at {where(event.site)}"
         elif event.kind in ("cut", "fallback"):
             text = f"  {event.kind} at {where(event.site)}: {reason(event)}"
         else:

@@ -57,6 +57,8 @@ class Line:
     nbytes: int = 0
     compiles: int = 0
     compile_seconds: float = 0.0
+    h2d_bytes: int = 0
+    d2h_bytes: int = 0
     cuts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     fallbacks: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     libraries: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
@@ -77,6 +79,10 @@ class Line:
         elif event.kind == "library":
             self.libraries[reason(event)] += 1
             self.nbytes += fields.get("nbytes", 0)
+        elif event.kind == "h2d_bytes":
+            self.h2d_bytes += fields["nbytes"]
+        elif event.kind == "d2h_bytes":
+            self.d2h_bytes += fields["nbytes"]
 
     @property
     def text(self) -> str:
@@ -281,15 +287,20 @@ def _row(line: dict[str, Any]) -> str:
 
 def _reasons(line: dict[str, Any]) -> list[str]:
     kinds = (("cut", "cuts"), ("fallback", "fallbacks"), ("library step", "libraries"))
-    return [
+    sent, fetched = line["h2d_bytes"], line["d2h_bytes"]
+    moved = [f"      transfers: {size(sent)} to the device, {size(fetched)} back"] if sent or fetched else []
+    return moved + [
         _clip(f"      {kind}{f' {n} times' if n > 1 else ''}: {reason}", _WIDTH)
         for kind, key in kinds
         for reason, n in line[key].items()
     ]
 
 
+_EVENTS = ("operations", "kernels", "compiles", "h2d_bytes", "d2h_bytes", "cuts", "fallbacks", "libraries")
+
+
 def _has_events(line: dict[str, Any]) -> bool:
-    return any(line[key] for key in ("operations", "kernels", "compiles", "cuts", "fallbacks", "libraries"))
+    return any(line[key] for key in _EVENTS)
 
 
 def show(told: dict[str, Any], out: TextIO) -> None:
@@ -320,3 +331,8 @@ def _show_totals(totals: dict[str, Any], out: TextIO) -> None:
         f"{totals['cache_hits']} from disk, in {totals['compile_seconds']:.3f} s; "
         f"peak memory {size(totals['peak_bytes'])}\n"
     )
+    if totals["h2d_bytes"] or totals["d2h_bytes"] or totals["evictions"]:
+        out.write(
+            f"transfers: {size(totals['h2d_bytes'])} to the device, {size(totals['d2h_bytes'])} back; "
+            f"{totals['evictions']} arrays made room, {totals['split_steps']} steps in pieces\n"
+        )

@@ -67,7 +67,8 @@ def account(name: str, nbytes: int) -> None:
             raise TransferError(f"{nbytes} bytes would be sent {way}, and transfer_guard is 'disallow'")
         trace.log(0, f"{nbytes} bytes are sent {way}")
     trace.counters[name] += nbytes
-    trace.emit(name, None, nbytes=nbytes)
+    if trace.events is not None:
+        trace.emit(name, trace.locate() if trace.locate is not None else None, nbytes=nbytes)
 
 
 class Copy:

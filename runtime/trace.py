@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .config import settings
@@ -26,6 +27,7 @@ class Event(NamedTuple):
 
 
 events: list[Event] | None = None  # a list while a report is being made
+locate: Callable[[], Any] | None = None  # gives the user's line that is running, as a site
 
 
 def count(name: str, n: int = 1) -> None:

@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 import offarray as np
+from offarray import _report
 from offarray.runtime import placement, trace
 from offarray.runtime.config import config
 
@@ -129,7 +130,7 @@ def test_expectations_of_transfers(fake: fakedevice.FakeDevice) -> None:
     with np.expect(h2d_bytes=SIZE, d2h_bytes=8):
         y = np.evaluate(x + 1)
         float(y[3])
-    with pytest.raises(np.ExpectationError, match="d2h_bytes: expected 0, found 8"):
+    with pytest.raises(np.ExpectationError, match=r"d2h_bytes: expected 0, found 8\n  8 bytes fetched at test_device"):
         with np.expect(d2h_bytes=0):
             float(y[4])
 
@@ -220,3 +221,16 @@ def test_automatic_placement_loads_no_driver_for_small_work() -> None:
         "assert 'offarray.runtime.residency' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_transfers_are_told_by_line(fake: fakedevice.FakeDevice) -> None:
+    x = np.array(numpy.arange(float(N)))
+    trace.record(True)
+    y = np.evaluate(x + 1)
+    float(y[3])
+    events = trace.record(False)
+    lines = _report.lines_of(events or [], {}, {})
+    moved = [(line.line, line.h2d_bytes, line.d2h_bytes) for line in lines if line.h2d_bytes or line.d2h_bytes]
+    assert len(moved) == 2 and moved[1][0] == moved[0][0] + 1
+    assert [pair[1:] for pair in moved] == [(SIZE, 0), (0, 8)]
+    assert {line.file for line in lines} == {__file__}
