@@ -179,11 +179,15 @@ def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
 
 
 DRAWN = frozenset("random uniform integers choice".split())
+FAST = frozenset(
+    "standard_normal standard_exponential normal lognormal gumbel exponential rayleigh weibull pareto".split()
+)
 
 
 def draw(name: str, generator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What a method of a random generator draws on a device, or NotImplemented."""
-    where = placement.where() if name in DRAWN else "cpu"
+    named = name in DRAWN or (name in FAST and settings.random == "fast")
+    where = placement.where() if named else "cpu"
     if not where.startswith("cuda") and (where != "auto" or placement.absent()):
         return NotImplemented
     return counted(f"random.{name}", _form("_library_random", "draw")(name, generator, args, kwargs))

@@ -359,15 +359,31 @@ def _asked(size: Any, itemsize: int) -> tuple[int, tuple[int, ...]]:
     return found
 
 
+def _form(name: str, source: Any) -> tuple[Any, Any]:
+    """The form of a method, and what it is given before the method's own arguments."""
+    if name in FORMS:
+        usual = type(source) is numpy.random.PCG64
+        return (FORMS[name] if usual else None), lambda: (Stream(source), _asked)
+    if settings.random != "fast":
+        return None, None
+    from . import _library_philox as philox
+
+    def numbers(size: Any) -> Any:
+        count, shape = _asked(size, 8)
+        return philox.Numbers(int(source.random_raw()), count, shape) if count else NotImplemented
+
+    return philox.FORMS.get(name), lambda: (numbers,)
+
+
 def draw(name: str, generator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What a method of a generator draws on a device, or NotImplemented."""
-    form = FORMS.get(name)
     source = generator.bit_generator
-    if form is None or type(source) is not numpy.random.PCG64:
+    form, given = _form(name, source)
+    if form is None:
         return NotImplemented
     with source.lock:
         try:
-            return form(Stream(source), _asked, *args, **kwargs)
+            return form(*given(), *args, **kwargs)
         except _Small:
             return NotImplemented
         except TypeError as error:

@@ -66,6 +66,12 @@ class Settings:
         "Transfers between host and device that the program did not ask for by name.",
         ("allow", "log", "disallow"),
     )
+    random: str = _setting(
+        "numpy",
+        "Random numbers that a device draws: NumPy's (numpy), or also those of distributions that NumPy makes one after "
+        "the other, from another stream (fast).",
+        ("numpy", "fast"),
+    )
     pool_bytes: int = _setting(512 * MIB, "Most bytes of freed memory that are kept for new arrays.", unit="bytes")
     cache: bool = _setting(True, "Keep compiled kernels on disk.")
     cache_dir: str = _setting("", "Folder of the compiled kernels; empty means offarray under the user's cache folder.")

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy
 import pytest
+from scipy import stats
 
 import offarray as np
+from offarray import _lazy, _library_philox, _library_random
 from offarray.runtime import trace
 from offarray.runtime.config import config
 
@@ -63,3 +65,39 @@ def test_draws_that_numpy_refuses_are_refused(libraries: Any, draw: Any) -> None
         draw_of(ours, draw)
     assert str(got.value) == str(want.value)
     assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_philox_gives_the_published_numbers(libraries: Any) -> None:
+    places = _library_random._places(1)
+    zero = _library_random._op("multiply", places, 0)
+    ones = _library_random._op("add", zero, 0xFFFFFFFF)
+    for word, key, want in (
+        (zero, (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (ones, (0xFFFFFFFF, 0xFFFFFFFF), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ):
+        made = _library_philox.philox((word, word, word, word), key)
+        assert tuple(int(numpy.asarray(_lazy.pending(w, (1,), (0,)))[0]) for w in made) == want
+
+
+DISTRIBUTIONS: dict[str, tuple[tuple[float, ...], Any]] = {
+    "standard_normal": ((), stats.norm()), "normal": ((3, 2), stats.norm(3, 2)), "gumbel": ((1, 2), stats.gumbel_r(1, 2)),
+    "lognormal": ((0, 0.5), stats.lognorm(0.5)), "exponential": ((2,), stats.expon(scale=2)),
+    "standard_exponential": ((), stats.expon()), "rayleigh": ((2,), stats.rayleigh(scale=2)),
+    "weibull": ((1.5,), stats.weibull_min(1.5)), "pareto": ((3,), stats.lomax(3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_fast_numbers_have_the_distribution(libraries: Any, name: str) -> None:
+    args, law = DISTRIBUTIONS[name]
+    with config(random="fast"):
+        rng, again = np.random.default_rng(11), np.random.default_rng(11)
+        first, second = (numpy.asarray(getattr(rng, name)(*args, size=(100, 200))) for _ in range(2))
+        assert (numpy.asarray(getattr(again, name)(*args, size=(100, 200))) == first).all()
+    assert first.shape == (100, 200) and (first != second).all()
+    assert stats.kstest(first.ravel(), law.cdf).pvalue > 1e-3
+    assert abs(numpy.corrcoef(first.ravel()[:-1], first.ravel()[1:])[0, 1]) < 0.03
+    with config(random="numpy"):
+        slow = np.random.default_rng(11)
+        want = getattr(numpy.random.default_rng(11), name)(*args, size=7)
+        assert (numpy.asarray(getattr(slow, name)(*args, size=7)) == want).all()
