@@ -23,6 +23,7 @@ from surface_rows import QUICK, ROWS, Row
 
 import offarray
 from offarray.runtime import cuda, trace
+from offarray.runtime.config import settings
 
 SIZES = (1_000, 100_000, 10_000_000)
 
@@ -30,7 +31,7 @@ SIZES = (1_000, 100_000, 10_000_000)
 def finished(value: Any) -> Any:
     """`value` with every array in it evaluated, together, and the device idle."""
     offarray.evaluate(*(value if type(value) in (tuple, list) else (value,)))
-    if offarray.config.get("device").startswith("cuda"):
+    if settings.device.startswith("cuda"):
         cuda.device().synchronize()
     return value
 

@@ -125,7 +125,39 @@ class Writer:
                 getattr(self, "s_" + type(statement).__name__)(statement)
 
     def s_Expr(self, node: ast.Expr) -> None:
-        """The docstring."""
+        """The docstring, or `pack(...)`."""
+        if isinstance(node.value, ast.Call):
+            self.pack(*node.value.args)
+
+    def pack(self, target: ast.expr, count: ast.expr, source: ast.expr, mask: ast.expr, at: ast.expr) -> None:
+        """`pack(out, k, x, mask, i)`: eight elements of x from i on, those under the mask in front, to out from k on.
+
+        All eight are written; `count` goes up by how many are meant.  x may be `i` itself: the positions.
+        """
+        code, number = self.code, self.fit(self.value(at), "i8")
+        pointer, out = self.value(target)
+        dtype = pointer[1:]
+        where = code.op(f"getelementptr i8, ptr {self.value(mask)[1]}, i64 {number}")
+        code.lanes = 8
+        lanes = code.from_byte(code.op(f"load <8 x i8>, ptr {where}, align 1"))
+        vector, own = code.type(dtype), self.value(source)
+        if own[0][0] == "*":
+            place = code.op(f"getelementptr {SCALARS[dtype]}, ptr {own[1]}, i64 {number}")
+            value = code.op(f"load {vector}, ptr {place}, align {SIZES[dtype]}")
+        else:
+            first = code.op(f"insertelement {vector} poison, i64 {number}, i32 0")
+            every = code.op(f"shufflevector {vector} {first}, {vector} poison, <8 x i32> zeroinitializer")
+            value = code.op(f"add {vector} {every}, <{', '.join(f'i64 {n}' for n in range(8))}>")
+        suffix = vector.strip("<>").replace(" x ", "").replace("8", "v8", 1)
+        name = f"llvm.experimental.vector.compress.{suffix}"
+        packed = code.call(vector, name, (vector, value), ("<8 x i1>", lanes), (vector, "poison"))
+        code.lanes = 1
+        k = self.fit(self.value(count), "i8")
+        place = code.op(f"getelementptr {SCALARS[dtype]}, ptr {out}, i64 {k}")
+        code.add(f"store {vector} {packed}, ptr {place}, align {SIZES[dtype]}")
+        found = code.intrinsic("ctpop", "u1", code.op(f"bitcast <8 x i1> {lanes} to i8"))
+        assert isinstance(count, ast.Name)
+        self.set(count.id, ("i8", code.op(f"add i64 {k}, {code.op(f'zext i8 {found} to i64')}")))
 
     def s_Assign(self, node: ast.Assign) -> None:
         """`name = value` or `pointer[index] = value`."""

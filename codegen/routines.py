@@ -2,7 +2,7 @@
 
 `x` is read, `out` written; counts and flags are left in arrays of the caller's.  Nothing is checked here: indices are
 proved to lie in bounds before.  Parameters: T, K, I and so on are dtypes; KIND is 0 for signed integers, 1 for unsigned
-ones, 2 for floats.
+ones, 2 for floats; with WIDE the processor packs vectors.
 """
 # mypy: disable-error-code="name-defined,no-any-return"
 # ruff: noqa: F821
@@ -40,9 +40,13 @@ def compress(first: i8, last: i8, mask: p_u1, x: p_T, out: p_T, starts: p_i8, pa
     end = starts[part + 1]
     i = first
     while i + 64 <= last and k + 64 <= end:
-        for j in range(i, i + 64):
-            out[k] = x[j]
-            k += to_i8(mask[j] != 0)
+        if WIDE:
+            for j in range(i, i + 64, 8):
+                pack(out, k, x, mask, j)
+        else:
+            for j in range(i, i + 64):
+                out[k] = x[j]
+                k += to_i8(mask[j] != 0)
         i += 64
     while k < end:
         out[k] = x[i]
@@ -56,9 +60,13 @@ def positions(first: i8, last: i8, mask: p_u1, out: p_i8, starts: p_i8, part: i8
     end = starts[part + 1]
     i = first
     while i + 64 <= last and k + 64 <= end:
-        for j in range(i, i + 64):
-            out[k] = j
-            k += to_i8(mask[j] != 0)
+        if WIDE:
+            for j in range(i, i + 64, 8):
+                pack(out, k, j, mask, j)
+        else:
+            for j in range(i, i + 64):
+                out[k] = j
+                k += to_i8(mask[j] != 0)
         i += 64
     while k < end:
         out[k] = i

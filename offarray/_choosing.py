@@ -14,7 +14,7 @@ from . import _creation, _lazy, _routine
 from ._array import HOST, RealArray, fresh, host, ndarray
 from ._dispatch import NATIVE, before_write
 from ._memory import native
-from ._routine import Array, Ranges, Space, code, raw, run, space
+from ._routine import Array, Ranges, Space, code, packs, raw, run, space
 from ._sorting import bounds
 from .codegen import routines
 from .runtime.config import settings
@@ -33,7 +33,11 @@ def chosen(mask: Array, x: Array) -> Space:
     ranges, starts = counted(mask)
     made = space(int(starts[-1]), x.dtype)
     nbytes = mask.size + x.nbytes + made.array.nbytes
-    run(routines.compress, [mask, x, made, starts], ranges, nbytes, range(len(ranges)), T=raw(x.dtype))
+    words = [mask, x, made, starts]
+    run(
+        routines.compress, words, ranges, nbytes, range(len(ranges)), T=raw(x.dtype),
+        WIDE=int(x.dtype.itemsize in (4, 8) and packs()),
+    )  # fmt: skip
     return made
 
 
@@ -42,7 +46,7 @@ def places(mask: Array) -> Space:
     ranges, starts = counted(mask)
     made = space(int(starts[-1]), "i8")
     nbytes = mask.size + made.array.nbytes
-    run(routines.positions, [mask, made, starts], ranges, nbytes, range(len(ranges)))
+    run(routines.positions, [mask, made, starts], ranges, nbytes, range(len(ranges)), WIDE=int(packs()))
     return made
 
 

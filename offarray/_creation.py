@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from . import _lazy, _record, _reductions
+from . import _lazy, _record, _reductions, _routine, _sorting
 from ._array import HOST, RealArray, host, ndarray
 from ._dispatch import NATIVE
 from ._lazy import small
@@ -345,11 +345,13 @@ def gather(x: ndarray, indices: list[Any], keep: bool = True) -> Any:
     sources = []
     for axis, (pick, extent) in enumerate(zip(picks, x._shape, strict=False)):
         values = host(pick)
-        low, high = int(values.min()), int(values.max())
+        low, high = _sorting.limits(values)
         if low < -extent or high >= extent:
             bad = low if low < -extent else high
             raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {extent}")
         sources.append(_gather_index(pick, lead, len(rest), extent, low < 0))
+    if len(picks) == 1 and len(x._shape) == len(lead) == 1 and _routine.modest((x, picks[0])):
+        return _routine.gathered(host(x), host(picks[0]))
     order = tuple(range(len(shape)))
     if keep and rest:
         order = (*order[: len(lead)], *(len(lead) + a for a in copy_order(x._strides[len(picks) :])))
@@ -378,6 +380,8 @@ def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     if type(x) is not ndarray or out is not None or mode != "raise" or type(indices) not in (ndarray, RealArray):
         return NotImplemented
     if axis is None and len(x._shape) != 1 or axis not in (None, 0):
+        return NotImplemented
+    if type(indices) is ndarray and _routine.modest((x, indices)):
         return NotImplemented
     return gather(x, [indices], keep=False)
 

@@ -19,6 +19,7 @@ import numpy
 from . import _fallback, _rebind, _scalar
 from ._array import HOST, Overriding, Subclassable, fresh, host, ndarray, plain, view, wrap
 from ._memory import foreign, native, wrap_view
+from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
 from ._record import before_host_write
 from .fusion.node import READY
 from .runtime import buffer as buffers
@@ -42,6 +43,15 @@ _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", 
 WIDE: set[str] = set()
 SPAN = 8
 _wide: set[Any] = set()  # their implementations
+# Functions that give views or look at few elements: NumPy's at once on ready arrays of any size.
+LIGHT = frozenset(
+    """
+    trace diagonal flip fliplr flipud rot90 moveaxis rollaxis swapaxes transpose squeeze expand_dims atleast_1d
+    atleast_2d atleast_3d array_split split hsplit vsplit dsplit unstack broadcast_to permute_dims matrix_transpose
+    linalg.trace linalg.diagonal linalg.matrix_transpose lib.stride_tricks.sliding_window_view
+    """.split()
+)
+_light: set[Any] = {getattr(RealArray, n) for n in LIGHT if hasattr(RealArray, n)}
 
 # What a value of some type is to the conversion of arguments.
 LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL, LAZY = range(6)
@@ -144,40 +154,6 @@ def result(value: Any, seen: Handles, held: int = 2) -> Any:
     return value
 
 
-class _Shown:
-    """An operand whose `__array__` gives a handle, as NumPy can take it."""
-
-    def __init__(self, operand: Any) -> None:
-        self._operand = operand
-        self._given: Any = None  # the last handle, and the array that NumPy got for it
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        made = self._operand.__array__(*args, **kwargs)
-        self._given = made, plain(made)
-        return self._given[1]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._operand, name)
-
-
-def shown(value: Any) -> Any:
-    """An operand as NumPy can take it, where its `__array__` may give a handle."""
-    if type(value) in (list, tuple):
-        return type(value)(map(shown, value))
-    if hasattr(type(value), "__array__") and not isinstance(value, RealArray | numpy.generic):
-        return _Shown(value)
-    return value
-
-
-def _unshow(value: Any) -> None:
-    """Put the operands themselves where NumPy has stored what showed them."""
-    if type(value) is RealArray and value.dtype.char == "O":
-        for index in numpy.ndindex(value.shape):
-            item: Any = value[index]
-            if type(item) is _Shown:
-                value[index] = item._operand
-
-
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """`impl(*args, **kwargs)`, also where the `__array__` of an operand gives a handle."""
     try:
@@ -191,9 +167,9 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
     named = {k: shown(v) for k, v in kwargs.items()}
     made = impl(*visible, **named)
     for v in (made, *visible, *named.values()):
-        _unshow(v)
+        unshow(v)
     for v in visible:
-        if type(v) is _Shown and v._given is not None and v._given[1] is made:
+        if type(v) is Shown and v._given is not None and v._given[1] is made:
             return v._given[0]
     return made
 
@@ -234,9 +210,9 @@ def step(
     named = {k: convert(v, seen, door) for k, v in kwargs.items()} if kwargs else kwargs
     if seen.foreign and me is not None:
         answer = function_protocol(me, args, kwargs)
-        if answer is not _NOBODY:
+        if answer is not NOBODY:
             return answer
-    room = span(name)
+    room = span(name) if all([native(x._dtype) for x in seen]) else settings.eager_size
     for x in seen:
         room -= x._np.size
     if room >= 0 or not seen or name in NEUTRAL:
@@ -339,7 +315,9 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
             rest.append(v)
         else:
             return NotImplemented
-    if room < 0 and (impl not in _wide or room + (SPAN - 1) * settings.eager_size < 0 or _away()):
+    if room < 0 and impl not in _light and (
+        impl not in _wide or room + (SPAN - 1) * settings.eager_size < 0 or not native(a.dtype) or _away()
+    ):  # fmt: skip
         return NotImplemented
     for v in kwargs.values():
         if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
@@ -354,6 +332,8 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
                 return fresh(made)
         elif root is a or root is a.base:
             return view(made, x)
+        elif type(root) is RealArray and root.base is None and sys.getrefcount(root) <= 3:
+            return view(made, fresh(root))  # a new array in another shape
     elif type(made) in SCALARS:
         return made
     return result(made, Handles(v for v in args if type(v) is ndarray), 3)
@@ -392,52 +372,6 @@ def _like(name: str, impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]
             f"no implementation found for 'numpy.{name}' on types that implement __array_function__: {[type(like)]}"
         )
     return answer
-
-
-_NOBODY = object()
-
-
-def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Operands with `__array_function__`, one of each type, subclasses before their bases, in order."""
-    found: list[Any] = []
-    types_seen: list[type] = []
-    queue = [*args, *kwargs.values()]
-    flat: list[Any] = []
-    for v in queue:
-        flat.extend(v if isinstance(v, (list, tuple)) else (v,))
-    for v in flat:
-        t = type(v)
-        if t in types_seen or getattr(t, "__array_function__", None) is None or isinstance(v, type):
-            continue
-        at = len(found)
-        for i, other in enumerate(types_seen):
-            if issubclass(t, other) and t is not other and other is not ndarray:
-                at = i
-                break
-        types_seen.insert(at, t)
-        found.insert(at, v)
-    return found
-
-
-def function_protocol(me: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offer the call to the operands' `__array_function__` (NEP 18)."""
-    operands = _relevant(args, kwargs)
-    kinds = tuple(type(v) for v in operands)
-    for v in operands:
-        if type(v) is ndarray or type(v).__array_function__ is RealArray.__array_function__:
-            if all(t is ndarray or issubclass(t, RealArray) for t in kinds):
-                return _NOBODY
-            continue
-        answer = v.__array_function__(me, kinds, args, kwargs)
-        if answer is not NotImplemented:
-            return answer
-    if not operands:
-        return _NOBODY
-    name = f"numpy{me.__module__.removeprefix(PACKAGE)}.{me.__name__}"
-    raise TypeError(
-        f"no implementation found for '{name}' on types that implement __array_function__: "
-        f"{list(kinds)}"
-    )  # fmt: skip
 
 
 COUNTERPART: dict[Any, Any] = {}  # NumPy's object -> ours; hashable ones only
@@ -489,6 +423,8 @@ def public(
     always = name in CALLBACKS
     if name in WIDE:
         _wide.add(run)
+    if name in LIGHT:
+        _light.add(run)
     direct = door is host and writes is None and not always
 
     def call(*args: Any, **kwargs: Any) -> Any:

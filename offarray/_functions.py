@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _counting, _lazy, _products, _sorting, _statistics  # noqa: F401  (they enter functions)
-from ._array import RealArray, ndarray
+from . import _choosing, _counting, _fallback, _lazy, _products, _sorting, _statistics  # noqa: F401  (they enter functions)
+from ._array import RealArray, host, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, numpy_call, widen
 from ._memory import native
 from ._views import ghost, is_pending, unwritten
@@ -30,9 +30,11 @@ COMPOSED.update(
     """.split()
 )
 WIDE.update(COMPOSED)
-for _name in "sum prod min max any all mean var std argmin argmax clip round cumsum cumprod astype".split():
+for (
+    _name
+) in "sum prod min max any all mean var std argmin argmax clip round astype copy repeat flatten ravel take".split():
     widen(_name, getattr(RealArray, _name))
-WIDE.update("amin amax count_nonzero ptp around".split())
+WIDE.update("amin amax count_nonzero ptp around copy repeat concatenate take_along_axis diag take".split())
 # NumPy's compiled routines that are the processor's library.
 LIBRARY.update(
     """
@@ -165,8 +167,10 @@ def concatenate(
         return NotImplemented
     if not all(type(a) is ndarray and native(a._dtype) and a._shape for a in arrays):
         return NotImplemented
-    if len(arrays) < 2 or not any(map(is_pending, arrays)) or sum(a.size for a in arrays) <= settings.eager_size:
+    if len(arrays) < 2 or sum(a.size for a in arrays) <= settings.eager_size:
         return NotImplemented
+    if not any(map(is_pending, arrays)):
+        return _joined([host(a) for a in arrays], axis)
     shape = arrays[0]._shape
     if not -len(shape) <= axis < len(shape):
         return NotImplemented
@@ -187,6 +191,13 @@ def concatenate(
             joined[(slice(None),) * axis + (slice(start, stop),)] = a
         start = stop
     return joined
+
+
+def _joined(arrays: list[Any], axis: int) -> Any:
+    """Arrays at hand, joined by NumPy, whose copies nothing beats."""
+    made = numpy.concatenate(arrays, axis)
+    _fallback.library("concatenate", made)
+    return _lazy.fresh(made)
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:

@@ -7,6 +7,7 @@ call to NumPy.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -42,7 +43,7 @@ def vector_product(a: ndarray, b: ndarray, name: str) -> Any:
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Product of two vectors; see `numpy.dot`.  Other products are the library's."""
-    if out is not None or not _vectors(a, b) or not a._shape[0]:
+    if out is not None or not _vectors(a, b) or not a._shape[0] or _routine.modest((a, b)):
         return NotImplemented
     return vector_product(a, b, "dot")
 
@@ -55,7 +56,9 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 def matmul(a: Any, b: Any) -> Any:
     """`a @ b` of two vectors."""
-    return vector_product(a, b, "matmul") if _vectors(a, b) and a._shape[0] else NotImplemented
+    if not _vectors(a, b) or not a._shape[0] or _routine.modest((a, b)):
+        return NotImplemented
+    return vector_product(a, b, "matmul")
 
 
 # ---------------------------------------------------------------------- einsum
@@ -68,7 +71,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         return NotImplemented
     if len({x._dtype for x in arrays}) != 1 or _lazy.small(arrays):
         return NotImplemented
-    parts = _parsed(operands[0], arrays)
+    parts = _parsed(operands[0], tuple([x._shape for x in arrays]))
     if parts is None:
         return NotImplemented
     terms, wanted, extents = parts
@@ -78,22 +81,23 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         return _pair(arrays, terms, wanted, extents)
 
 
-def _parsed(text: str, arrays: Any) -> tuple[list[str], str, dict[str, int]] | None:
+@lru_cache(256)
+def _parsed(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str], str, dict[str, int]] | None:
     """Letters of each operand and of the result, and the extents; None for what NumPy should do, or refuse."""
     text = text.replace(" ", "")
     left, arrow, wanted = text.partition("->")
     terms = left.split(",")
-    if len(terms) != len(arrays) or not all(t.isalpha() and t.isascii() and len(set(t)) == len(t) for t in terms):
+    if len(terms) != len(shapes) or not all(t.isalpha() and t.isascii() and len(set(t)) == len(t) for t in terms):
         return None
     if not arrow:
         wanted = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
     if (wanted and not wanted.isalpha()) or len(set(wanted)) != len(wanted):
         return None
     extents: dict[str, int] = {}
-    for term, x in zip(terms, arrays, strict=True):
-        if len(term) != len(x._shape):
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape):
             return None
-        for letter, extent in zip(term, x._shape, strict=True):
+        for letter, extent in zip(term, shape, strict=True):
             if extents.setdefault(letter, extent) != extent:
                 return None
     return (terms, wanted, extents) if set(wanted) <= set(extents) and all(extents.values()) else None

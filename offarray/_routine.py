@@ -10,15 +10,18 @@ import math
 import time
 from array import array
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy
 
 from . import _lazy
-from ._array import HOST, host, make, ndarray
+from ._array import HOST, fresh, host, make, ndarray
 from ._dispatch import SPAN
 from ._memory import address, native
 from ._site import here
+from .codegen import routines
+from .codegen.host import host_target
 from .codegen.routine import routine
 from .fusion.node import Base, leaf
 from .fusion.view import contiguous
@@ -69,6 +72,12 @@ def code(dtype: DType) -> str:
 def raw(dtype: DType) -> str | None:
     """Name of an integer type of the same size, for routines that only move elements; None if there is none."""
     return f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
+
+
+@cache
+def packs() -> bool:
+    """Whether the processor packs the chosen lanes of a vector by one instruction."""
+    return "+avx512vl" in host_target().features.split(",")
 
 
 def shares(nbytes: int, n: int) -> Ranges:
@@ -133,6 +142,17 @@ def ready(x: Any, room: int = 1) -> Array | None:
         return None
     a = host(x)
     return a if a.flags.c_contiguous else numpy.ascontiguousarray(a)
+
+
+def gathered(x: Array, index: Array) -> Any:
+    """`x[index]` of vectors at once, the index proved to lie in bounds."""
+    if raw(x.dtype) is None or not x.flags.c_contiguous or not index.flags.c_contiguous:
+        return fresh(x[index])
+    n = index.size
+    made = space(n, x.dtype)
+    words = [x, index, made, x.size]
+    run(routines.gather, words, [(0, n)], index.nbytes + 2 * made.array.nbytes, T=raw(x.dtype), I=code(index.dtype))
+    return made.handle()
 
 
 def modest(operands: Any) -> bool:

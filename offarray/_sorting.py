@@ -22,6 +22,7 @@ from .codegen.routines import BUCKETS, DIGIT
 
 _KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
 _UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
+_FEW = 4096  # elements up to which NumPy's own passes are as good
 _TRIAL = 32768  # elements on which NumPy's sort and ours are compared
 _faster: dict[str, bool] = {}  # by data type: whether ours was faster
 
@@ -66,6 +67,13 @@ def bounds(a: Array) -> tuple[int, int]:
     if a.dtype == numpy.uint64:
         found = found.view("u8")
     return int(found[:, 0].min()), int(found[:, 1].max())
+
+
+def limits(a: Array) -> tuple[int, int]:
+    """The same of any array of integers that is not empty."""
+    if a.size > _FEW and a.flags.c_contiguous:
+        return bounds(a)
+    return int(a.min()), int(a.max())
 
 
 def _passes(found: Keys, n: int) -> list[tuple[int, Array]]:
