@@ -212,9 +212,11 @@ def step(
         answer = function_protocol(me, args, kwargs)
         if answer is not NOBODY:
             return answer
-    room = span(name) if all([native(x._dtype) for x in seen]) else settings.eager_size
+    room = settings.eager_size
     for x in seen:
         room -= x._np.size
+    if room < 0 and name in WIDE and all(native(x._dtype) for x in seen):
+        room += span(name) - settings.eager_size
     if room >= 0 or not seen or name in NEUTRAL:
         made = _given(numpy_call(impl, real, named), args, kwargs)
         if name in _COLLECTORS and seen and made.dtype.char == "O" and type(args[0]) is not ndarray:
