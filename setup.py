@@ -19,7 +19,8 @@ from setuptools.command.build_ext import build_ext
 MODULES = (
     "offarray._array", "offarray._handle", "offarray._direct", "offarray._errstate", "offarray._evaluate",
     "offarray._indexing", "offarray._site", "offarray._ufuncs",
-    "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.replay", "offarray.fusion.tape",
+    "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.replay", "offarray.fusion.scan",
+    "offarray.fusion.stage", "offarray.fusion.tape",
     "offarray.runtime.buffer", "offarray.runtime.pool", "offarray.runtime.program",
 )  # fmt: skip
 TYPED = ("offarray._ufuncs",)  # whose annotations name classes with C fields

@@ -115,6 +115,14 @@ def leaf(buffer: Buffer, dtype: numpy.dtype[Any], shape: Shape) -> Node:
     return node
 
 
+def commit(node: Node, buffer: Buffer | None) -> None:
+    """The node is in memory: let go of what it was made from."""
+    node.buffer = buffer
+    node.state = READY
+    node.src = ()
+    node.arg = None
+
+
 class Base:
     """Owner of memory that handles look at: names the current version.
 

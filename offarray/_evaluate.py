@@ -18,7 +18,7 @@ from .codegen.kernel import text
 from .fusion import replay, tape
 from .fusion.lower import Lowered, Pointer, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
-from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, renew
+from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, commit, renew
 from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import placement, trace
 from .runtime.buffer import Buffer, allocate, settle, unsettled
@@ -186,7 +186,7 @@ def _run(
     key = replay.key_of(graph, place) if trace.events is None and settings.debug < 3 and not settings.check else None
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:
-        replay.run(recipe, graph, faults, consumed, _commit)
+        replay.run(recipe, graph, faults, consumed)
         return graph.order
     recorder = replay.Recorder(graph)
     del graph  # its lists would count as somebody who refers to the nodes
@@ -223,7 +223,7 @@ def _step(
     """Execute one step and commit its outputs; gives the nodes that reported faults with their bits."""
     if 0 in step.shape:
         for node in step.outputs:
-            _commit(node, node.src[0].buffer if node.kind == UPDATE else allocate(node.nbytes))
+            commit(node, node.src[0].buffer if node.kind == UPDATE else allocate(node.nbytes))
         recorder.stages = None
         return []
     outputs = Outputs(step, lifetimes.donors(step, position) if settings.donate else [])
@@ -255,7 +255,7 @@ def _step(
     for node, buffer in zip(step.outputs, outputs.buffers, strict=True):
         if node.kind == UPDATE and buffer.device is not None:
             renew(node.src[0])  # what the host has seen of its memory is out of date
-        _commit(node, buffer)
+        commit(node, buffer)
     trace.emit("step", step.outputs[-1].site, nbytes=lowered.nbytes, values=len(lowered.kernel.values))
     return found
 
@@ -289,14 +289,6 @@ def _dense(pointer: Pointer) -> bool:
     if any(not step and extent > 1 for extent, step in zip(extents, strides, strict=True)):
         return False
     return math.prod(extents) * pointer.itemsize == pointer.high - pointer.low
-
-
-def _commit(node: Node, buffer: Buffer | None) -> None:
-    """The node is in memory: let go of what it was made from."""
-    node.buffer = buffer
-    node.state = READY
-    node.src = ()
-    node.arg = None
 
 
 def target(kind: str = "") -> Target:

@@ -1,0 +1,213 @@
+# cython: language_level=3, auto_pickle=False
+"""One look at a graph, in C; the same as `scan.py`.  The key is a string of 8-byte words.
+
+A word is a number or the address of an object, which the recipe then keeps alive.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+
+from offarray.fusion.node cimport Node
+from offarray.runtime.buffer cimport Buffer
+
+from . import node as nodes
+from ..runtime.config import watch
+
+Key = bytes
+SPAN = 1 << 24
+HALF = SPAN >> 1
+
+cdef enum:
+    SPAN_ = 1 << 24  # numbers that one look at a graph may give; the upper half counts the leaves
+    HALF_ = 1 << 23
+    NUMBER = 1
+    TUPLE = 2
+    OBJECT = 3
+
+cdef int CONST = nodes.CONST, PENDING = nodes.PENDING, READY = nodes.READY, UPDATE = nodes.UPDATE
+cdef long long base_ = SPAN_  # the number of the first node found by the next look; what is lower is from earlier ones
+cdef int donate = 1
+
+
+def _set_donate(value):
+    global donate
+    donate = value
+
+
+watch("donate", _set_donate)
+
+cdef extern from *:
+    """
+    #define offarray_refs(o) ((long long)Py_REFCNT(o))
+    static inline int offarray_fits(PyObject *o, long long *value) {
+        int over = 0;
+        *value = PyLong_AsLongLongAndOverflow(o, &over);
+        return !over;
+    }
+    """
+    long long references "offarray_refs"(PyObject *o)
+    bint fits "offarray_fits"(PyObject *o, long long *value)
+
+
+cdef class Words:
+    """A growing row of words."""
+
+    cdef long long *at
+    cdef Py_ssize_t count, room
+
+    def __dealloc__(self):
+        PyMem_Free(self.at)
+
+    cdef int grow(self) except -1:
+        cdef Py_ssize_t room = 2 * self.room + 128
+        cdef void *at = PyMem_Realloc(self.at, room * sizeof(long long))
+        if at == NULL:
+            raise MemoryError()
+        self.at = <long long *>at
+        self.room = room
+        return 0
+
+    cdef inline int put(self, long long word) except -1:
+        if self.count == self.room:
+            self.grow()
+        self.at[self.count] = word
+        self.count += 1
+        return 0
+
+
+cdef class Graph:
+    """The pending graph below some roots, by first visit, and what its key is made of."""
+
+    cdef public list order, leaves
+    cdef Words words, uses, reads
+    cdef list held  # objects whose addresses are in the words
+
+    def __cinit__(self):
+        self.order, self.leaves, self.held = [], [], []
+        self.words, self.uses, self.reads = Words(), Words(), Words()
+
+    def kept(self):
+        """What has to stay alive as long as the key is in use."""
+        return self.held
+
+    cdef inline int name(self, object o) except -1:
+        self.words.put(<long long><PyObject *>o)
+        self.held.append(o)
+        return 0
+
+    cdef int shape(self, object shape) except -1:
+        cdef Py_ssize_t n
+        self.words.put(PyTuple_GET_SIZE(shape))
+        for n in range(PyTuple_GET_SIZE(shape)):
+            self.words.put(<long long><object>PyTuple_GET_ITEM(shape, n))
+        return 0
+
+    cdef int argument(self, object o) except -1:
+        """Whatever a node holds beside its sources."""
+        cdef long long value = 0
+        cdef Py_ssize_t n
+        if PyLong_CheckExact(o) and fits(<PyObject *>o, &value):
+            self.words.put(NUMBER)
+            self.words.put(value)
+        elif PyTuple_Check(o):
+            self.words.put(TUPLE)
+            self.words.put(PyTuple_GET_SIZE(o))
+            for n in range(PyTuple_GET_SIZE(o)):
+                self.argument(<object>PyTuple_GET_ITEM(o, n))
+        else:
+            self.words.put(OBJECT)
+            self.name(o)
+        return 0
+
+
+cpdef Graph scan(list roots):
+    """Look at the pending graph below `roots`; None if something there has failed."""
+    global base_
+    cdef long long base = base_, number
+    base_ = base + SPAN_  # at once: an interrupted look leaves no number that the next could mistake for its own
+    cdef Graph graph = Graph()
+    cdef Words words = graph.words
+    cdef list stack = roots[::-1]
+    cdef Node node
+    cdef tuple sources
+    cdef Py_ssize_t n
+    while stack:
+        node = <Node>stack.pop()
+        number = node.number - base
+        if number >= 0:
+            words.put(-number)
+            if number < HALF_:
+                graph.uses.at[number - 1] += 1
+            else:
+                graph.reads.at[number - HALF_] += 1
+        elif node.state == PENDING:
+            graph.order.append(node)
+            graph.uses.put(1)
+            node.number = base + PyList_GET_SIZE(graph.order)
+            words.put(1 + node.kind)
+            graph.name(node.dtype)
+            if node.kind != CONST:
+                sources = <tuple>node.src
+                graph.name(node.op)
+                words.put(node.fault)
+                graph.shape(node.shape)
+                if node.arg is None:
+                    words.put(0)
+                else:
+                    graph.argument(node.arg)
+                words.put(node.demanded > 0)
+                words.put(PyTuple_GET_SIZE(sources))
+                for n in range(PyTuple_GET_SIZE(sources)):
+                    stack.append(<object>PyTuple_GET_ITEM(sources, n))
+        elif node.state == READY:
+            node.number = base + HALF_ + PyList_GET_SIZE(graph.leaves)
+            graph.leaves.append(node)
+            graph.reads.put(1)
+            words.put(0)
+            graph.shape(node.shape)
+            graph.name(node.dtype)
+        else:
+            return None
+    return graph
+
+
+cpdef object key_of(Graph graph, object place):
+    """The key of a graph evaluated on the device `place`, or None where memory is seen under two names."""
+    cdef Words words = graph.words
+    cdef PyObject *o
+    cdef Node node
+    cdef Buffer buffer, other
+    cdef Py_ssize_t n, m, count = PyList_GET_SIZE(graph.leaves)
+    cdef long long found
+    cdef bint free
+    words.put(PyList_GET_SIZE(graph.order))
+    for n in range(PyList_GET_SIZE(graph.order)):
+        o = PyList_GET_ITEM(graph.order, n)
+        found = references(o) - graph.uses.at[n] - 1  # the list
+        node = <Node>o
+        words.put(found - node.taped > 0 and node.kind != CONST)
+    graph.name(place)
+    words.put(donate)
+    node = None
+    for n in range(count):
+        o = PyList_GET_ITEM(graph.leaves, n)
+        found = references(o) - graph.reads.at[n] - 1
+        node = <Node>o
+        if node.buffer is None:
+            return None
+        buffer = <Buffer>node.buffer
+        for m in range(n):
+            if (<Node>PyList_GET_ITEM(graph.leaves, m)).buffer is buffer:
+                return None
+        free = (
+            found - node.taped <= 0 and not buffer.foreign and (buffer._export is None or not buffer.shared)
+            and (buffer._pooled or buffer.writeable) and buffer.nbytes == node.nbytes
+        )
+        words.put(free)
+        words.put(node.kind == UPDATE)
+        words.put(buffer.nbytes)
+    return PyBytes_FromStringAndSize(<char *>words.at, words.count * sizeof(long long))
