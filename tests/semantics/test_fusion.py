@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 import pytest
 
+from offarray.runtime.config import settings
 from tests import twice
 from tests.semantics.measure import peak
 from tests.twice import MODULE as np
@@ -206,7 +207,7 @@ def settled(body: Callable[..., None], first: tuple[Any, ...], others: tuple[tup
     have been run before as well, and nothing may depend on more than their class.
     """
     body(*first)
-    if np.config.get("device").startswith("cuda"):
+    if settings.device.startswith("cuda"):
         for values in others:
             body(*values)
     return compiles(lambda: [body(*values) for values in others])
