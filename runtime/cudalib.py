@@ -67,15 +67,22 @@ class Step:
         self.stream = int(self.device.stream)
         self._scratch: list[int] = []
         self._busy: list[int] = []
+        self._public: list[Buffer] = []  # written, and looked at by others
 
     def __enter__(self) -> Step:
+        residency.lock.acquire()
         self.device.enter()
         return self
 
     def __exit__(self, *exception: object) -> None:
         residency._busy.difference_update(self._busy)
-        for pointer in self._scratch:
-            self.device.free(pointer)
+        try:
+            for buffer in self._public:
+                residency.settle(buffer, "w")
+            for pointer in self._scratch:
+                self.device.free(pointer)
+        finally:
+            residency.lock.release()
 
     def read(self, buffer: Buffer, offset: int = 0) -> int:
         """Address of a value that the step reads."""
@@ -94,6 +101,8 @@ class Step:
         if key not in residency._busy:
             residency._busy.add(key)
             self._busy.append(key)
+        if access != "r" and buffer.shared:
+            self._public.append(buffer)
         return residency.use(buffer, access, whole=access == "w")
 
     def scratch(self, nbytes: int) -> int:
