@@ -137,7 +137,7 @@ class Chunks:
         places = [self._place(n, k, "0", unit) for k in range(len(kind.scalars()))]
         group = emitter.group
         first, step = (group.number, emitter.variant.group) if group is not None else ("0", 1)
-        ahead = AHEAD if lanes == 1 else max(AHEAD // lanes, 2)
+        ahead = max(AHEAD // (lanes if group is None else 2), 2)
 
         def at(chunk: str, state: State) -> State:
             found = []

@@ -6,6 +6,7 @@ Floating-point operations are rounded one by one (".rn" forms, nothing contracte
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import pathlib
@@ -14,8 +15,10 @@ import threading
 from functools import cache
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
+from ..runtime import cache as disk
 from ..runtime import trace
 from ..runtime.errors import CompileError, DeviceError
 from ..runtime.target import Target
@@ -127,6 +130,27 @@ def _libdevice() -> bytes:
         return file.read()
 
 
+@cache
+def _function(name: str, arch: str) -> bytes:
+    """Bitcode of one of its functions and of what that calls: going through the whole library takes 100 times as long."""
+    digest = hashlib.sha256(_libdevice())
+    digest.update(f"{name} {llvmlite.__version__}".encode())
+    key = digest.hexdigest()
+    found = disk.load(key, counted=False)
+    if found is None:
+        library = llvm.parse_bitcode(_libdevice())
+        for function in library.functions:
+            if not function.is_declaration and function.name != name:
+                function.linkage = "internal"
+        manager = llvm.create_new_module_pass_manager()
+        manager.add_global_dead_code_eliminate_pass()
+        options = llvm.create_pipeline_tuning_options(speed_level=0)
+        manager.run(library, llvm.create_pass_builder(_machine(arch), options))
+        found = library.as_bitcode()
+        disk.store(key, found)
+    return found
+
+
 def _optimise(module: Any, machine: Any) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.slp_vectorization = False  # lanes are explicit
@@ -141,13 +165,13 @@ def module_of(text: str, arch: str) -> Any:
     module = llvm.parse_assembly(f'target triple = "{TRIPLE}"\n{text}')
     module.data_layout = str(machine.target_data)
     kernels = {f.name for f in module.functions if not f.is_declaration}
-    if any(f.is_declaration and f.name.startswith("__nv_") for f in module.functions):
-        library = llvm.parse_bitcode(_libdevice())
+    for name in [f.name for f in module.functions if f.is_declaration and f.name.startswith("__nv_")]:
+        library = llvm.parse_bitcode(_function(name, arch))
         library.triple, library.data_layout = TRIPLE, module.data_layout
         module.link_in(library)
-        for function in module.functions:
-            if not function.is_declaration and function.name not in kernels:
-                function.linkage = "internal"
+    for function in module.functions:
+        if not function.is_declaration and function.name not in kernels:
+            function.linkage = "internal"
     module.verify()
     _optimise(module, machine)
     return module

@@ -154,7 +154,7 @@ def installed() -> Iterator[EmulatedDevice]:
     former = cuda.device, gpu.nvptx.ptx, gpu.disk.load, gpu.disk.store, buffers.fresh, _evaluate._targets.get("cuda")
     cuda.device = lambda: fake  # type: ignore[assignment,return-value]
     gpu.nvptx.ptx = lambda text, arch: text
-    gpu.disk.load, gpu.disk.store = lambda key: None, lambda key, data: None  # type: ignore[assignment]
+    gpu.disk.load, gpu.disk.store = lambda key, counted=True: None, lambda key, data: None  # type: ignore[assignment]
     _evaluate._targets["cuda"] = target
     try:
         with config(device="cuda", bound_bytes=config.get("bound_bytes")):
