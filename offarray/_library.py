@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch, _fallback, _lazy
+from . import _dispatch, _evaluate, _fallback, _lazy
 from ._array import HOST, RealArray, ndarray
 from ._memory import native
 from .fusion.node import READY
 from .runtime import placement, trace
 from .runtime.config import settings
+from .runtime.errors import DeviceError, MemoryLimitError
 
 Form = Callable[..., Any]
 _PRODUCTS = frozenset("matmul dot inner einsum tensordot ndarray.dot linalg.matmul linalg.tensordot".split())
@@ -113,6 +114,9 @@ def _form(module: str, name: str) -> Form:
     return getattr(importlib.import_module("." + module, __package__), name)  # type: ignore[no-any-return]
 
 
+_IN_PLACE = frozenset(("ndarray.sort", "ndarray.partition"))
+
+
 def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer of a device's form of the public function `name`; NotImplemented where the host runs it."""
     if kwargs.get("like") is not None or not placed(args, kwargs, name):
@@ -126,6 +130,11 @@ def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
         return NotImplemented  # arguments that only NumPy's own form takes, or refuses
+    except (DeviceError, MemoryLimitError) as error:
+        if placement.where() != "auto" or kwargs.get("out") is not None or name in _IN_PLACE:
+            raise _evaluate.located(error, _fallback.here()) from error.__cause__
+        trace.log(1, f"the host goes on: {name}: {error}")
+        return NotImplemented
     return counted(name, answer)
 
 
