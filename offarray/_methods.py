@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from . import _bufferslot, _dispatch, _memory
+from . import _bufferslot, _dispatch, _memory, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step, written
 from ._flags import flagsobj, flatiter, setflags
@@ -40,8 +40,9 @@ LEAVES = ("item", "tobytes", "tolist", "dump", "dumps", "tofile")
 # Conversions of a single element.
 CASTS: dict[str, Callable[..., Any]] = {
     "__bool__": bool, "__int__": int, "__float__": float, "__complex__": complex, "__index__": operator.index,
-    "__repr__": repr, "__str__": str,
 }  # fmt: skip
+# Texts, which show no more than the edges of what is large.
+TEXTS: dict[str, Callable[..., str]] = {"__repr__": repr, "__str__": str}
 
 
 def _reads(name: str) -> Any:
@@ -92,6 +93,16 @@ def _leaves(name: str) -> Any:
 def _casts(convert_one: Callable[..., Any]) -> Any:
     def method(self: ndarray) -> Any:
         return convert_one(host(self))
+
+    return method
+
+
+def _prints(write: Callable[..., str]) -> Any:
+    def method(self: ndarray) -> str:
+        if self._at is HOST:
+            return write(self._np)
+        a = _views.edges(self)
+        return write(host(self) if a is None else a)
 
     return method
 
@@ -338,6 +349,7 @@ def install(cls: Any) -> None:
     made.update((name, _writes(name)) for name in WRITES)
     made.update((name, _leaves(name)) for name in LEAVES)
     made.update((name, _casts(one)) for name, one in CASTS.items())
+    made.update((name, _prints(one)) for name, one in TEXTS.items())
     made.update(
         view=view_method, byteswap=byteswap, resize=resize, setflags=setflags, __array__=array, __iter__=iterate,
         __contains__=contains, __reduce_ex__=reduce_ex, __format__=_format, __array_function__=array_function,

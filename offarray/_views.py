@@ -8,13 +8,14 @@ shape, strides, offset and errors of a view, and no element is read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from . import _record
-from ._array import HOST, RealArray, make, ndarray
+from . import _memory, _record
+from ._array import HOST, RealArray, host, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import address, native
 from .fusion.node import FAILED, READY, Base, leaf
@@ -199,6 +200,32 @@ def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
     if data is None:
         return NotImplemented
     return numpy.frombuffer(data, x._dtype)[0]
+
+
+def edges(x: ndarray) -> Any:
+    """A NumPy array that may be printed in short, of which only the edges are brought from the device; None for others.
+
+    NumPy looks no further where an array has more elements than its `threshold`.
+    """
+    options = numpy.get_printoptions()
+    if x.size <= options["threshold"] or not native(x._dtype):
+        return None
+    _record.current(x)
+    _memory.ready(x)
+    node = x._base.node
+    buffer = node.buffer
+    if node.state != READY or buffer is None or buffer.device is None or buffer.device.host or buffer.shared:
+        return None
+    edge = options["edgeitems"]
+    ends = [
+        (slice(None),) if n <= 2 * edge else (slice(edge), slice(n - edge, None)) for n in x._shape
+    ]  # fmt: skip
+    for corner in itertools.product(*ends):
+        if edge:
+            host(seen_through(x, ghost(x)[corner]))
+    if buffer.array is None:
+        return None
+    return RealArray(x._shape, x._dtype, buffer.memory(), x._offset, x._strides)
 
 
 def getitem(x: ndarray, key: Any) -> Any:

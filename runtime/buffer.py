@@ -118,9 +118,10 @@ class Buffer:
         """The memory as 1-d uint8, from `address` on; memory of our own may go on behind `nbytes`."""
         if self.device is not None:
             self.device.look(self)
-        return self._flat()
+        return self.memory()
 
-    def _flat(self) -> Array:
+    def memory(self) -> Array:
+        """The same, whatever it holds now: for those who have looked already."""
         if self._pooled:
             return self.array
         if self._raw is None:
@@ -157,7 +158,7 @@ class Buffer:
         elif dtype.hasobject:
             array = self._references(self.array, dtype, shape, offset, strides)
         else:
-            array = numpy.ndarray(shape, dtype, self._flat(), offset, strides)
+            array = numpy.ndarray(shape, dtype, self.memory(), offset, strides)
         if not writeable:
             array.flags.writeable = False
         return array
@@ -226,6 +227,9 @@ class Buffer:
         return lattice.strided(flat, (self.address + offset - address_of(flat)) // size, tuple(shape), steps)
 
 
+_RUNS = 16  # fetches that one small look may take
+
+
 def _seen(
     buffer: Buffer, itemsize: int, shape: tuple[int, ...], offset: int, strides: tuple[int, ...] | None, write: bool
 ) -> None:
@@ -250,8 +254,12 @@ def _seen(
     axes.sort()
     while axes and axes[0][0] == width:
         width *= axes.pop(0)[1]
-    if len(axes) == 1 and axes[0][0] > width and copy.columns(buffer, low, width, *axes[0]):
-        return
+    if axes and axes[0][0] > width and math.prod(n for _, n in axes[1:]) <= _RUNS:
+        starts = [low]
+        for step, extent in axes[1:]:
+            starts = [start + k * step for start in starts for k in range(extent)]
+        if all(copy.columns(buffer, start, width, *axes[0]) for start in starts):
+            return
     copy.look(buffer, False, low, high)
 
 

@@ -51,9 +51,10 @@ def test_there_and_back(fake: fakedevice.FakeDevice) -> None:
 def test_reading_leaves_the_device_up_to_date(fake: fakedevice.FakeDevice) -> None:
     x = np.evaluate(np.arange(float(N)) + 0)
     moved()
-    assert "4.999e+03" in repr(x) and float(x[3]) == 3 and bool((x == x).all()) and x.tolist()[7] == 7
+    assert "4.999e+03" in repr(x) and moved() == (0, 48)  # the edges, which are all that it shows
+    assert float(x[3]) == 3 and bool((x == x).all()) and x.tolist()[7] == 7
     np.evaluate(x + 1)
-    assert moved() == (0, SIZE + 1)  # one byte tells that all are equal
+    assert moved() == (0, 8 + 1 + SIZE)  # one byte tells that all are equal
     assert x.device == "cuda:0"
     view = memoryview(x)  # somebody may write it
     np.evaluate(x + 1)
@@ -232,3 +233,14 @@ def test_transfers_are_told_by_line(fake: fakedevice.FakeDevice) -> None:
     lines = _report.lines_of(events or [], {}, {})
     assert [line.h2d_bytes for line in lines if line.h2d_bytes] == [SIZE]  # the fake device's own line is innermost
     assert [(line.text, line.d2h_bytes) for line in lines if line.d2h_bytes] == [("float(y[3])", 8)]
+
+
+def test_texts_show_what_the_device_has(fake: fakedevice.FakeDevice) -> None:
+    for shape in ((5000,), (2, 2500), (50, 100), (10, 20, 25), (5000, 1)):
+        n = numpy.arange(5000.0).reshape(shape)
+        x = np.evaluate(np.array(n) * 1)
+        moved()
+        assert repr(x) == repr(n) and (moved()[1] <= SIZE // 10 or len(shape) > 2)
+        assert str(x[::-1]) == str(n[::-1]) and f"{x.T}" == f"{n.T}"
+        with numpy.printoptions(threshold=10**6):
+            assert repr(x) == repr(n)
