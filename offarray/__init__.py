@@ -58,5 +58,5 @@ _ufuncs.install(ndarray)
 _interchange.install(ndarray)
 _unbound.install(ndarray)
 ndarray.evaluate = lambda self: evaluate(self)  # type: ignore[method-assign]
-_sys.meta_path.append(_namespace.Finder())
+_sys.meta_path.insert(0, _namespace.Finder())
 _namespace.fill(globals(), _numpy, __name__)

@@ -192,14 +192,17 @@ def _lazy(real: types.ModuleType) -> frozenset[str]:
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Mirrors NumPy's public modules as modules of this package."""
+    """Mirrors NumPy's public modules as modules of this package.
+
+    It is asked before the folders are searched: some hold what type checkers read, and are no packages.
+    """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
         """A specification for `offarray.x` where NumPy has a public `numpy.x`."""
         head, _, rest = fullname.partition(".")
         if head != ROOT or not rest or any(p.startswith("_") for p in rest.split(".")):
             return None
-        if rest.split(".")[0] in ("distutils", "fusion", "codegen", "runtime"):
+        if rest == "random" or rest.split(".")[0] in ("distutils", "fusion", "codegen", "runtime"):
             return None
         try:
             real = _real_module(rest)

@@ -1,0 +1,1 @@
+from numpy.lib.npyio import *
