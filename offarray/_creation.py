@@ -262,9 +262,15 @@ def _limited(x: ndarray, low: Any, high: Any) -> ndarray | None:
 
 def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
     """Round to the nearest even; see `numpy.round`."""
-    if type(x) is not ndarray or out is not None or decimals != 0 or x._dtype.kind not in "fc":
+    if type(x) is not ndarray or out is not None or type(decimals) is not int or x._dtype.kind not in "fc":
         return NotImplemented
-    return _lazy.call(numpy.rint, (x,))
+    if decimals == 0:
+        return _lazy.call(numpy.rint, (x,))
+    if small((x,)) or x._dtype.kind == "c":
+        return NotImplemented
+    power = 10.0 ** abs(decimals)  # NumPy's three steps
+    there, back = (numpy.multiply, numpy.divide) if decimals > 0 else (numpy.divide, numpy.multiply)
+    return _lazy.apply(back, _lazy.apply(numpy.rint, _lazy.apply(there, x, power)), power)
 
 
 def _scan(monoid: str) -> Any:

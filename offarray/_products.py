@@ -61,6 +61,16 @@ def matmul(a: Any, b: Any) -> Any:
     return vector_product(a, b, "matmul")
 
 
+def outer(real: numpy.ufunc, operands: Any) -> Any:
+    """`ufunc.outer` of two arrays: the ufunc of what broadcasts to every pair."""
+    if real.nin != 2 or len(operands) != 2 or any(type(x) is not ndarray for x in operands):
+        return NotImplemented
+    a, b = operands
+    if not a._shape or len(a._shape) + len(b._shape) > 32:
+        return NotImplemented
+    return _lazy.call(real, (a[(..., *[None] * len(b._shape))], b))
+
+
 # ---------------------------------------------------------------------- einsum
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
     """Einstein's summation convention; see `numpy.einsum`.  One or two operands are folds or matrix products."""

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _direct, _dispatch, _fallback, _handle, _indexing, _lazy, _rebind, _reductions
+from . import _choosing, _direct, _dispatch, _fallback, _handle, _indexing, _lazy, _products, _rebind, _reductions
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result, written
 from ._handle import Handle
+from ._scalar import KINDS
 from .runtime.config import settings
 
 _real_ufunc_override = RealArray.__array_ufunc__
@@ -145,11 +146,18 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
         return answer
     if method == "__call__" and len(args) >= uf.nin:
         options = kwargs if len(args) == uf.nin or "out" in kwargs else {**kwargs, "out": args[uf.nin :]}
-        answer = _lazy.call(uf.real, args[: uf.nin], options)
+        if uf.real is numpy.matmul and not options:
+            answer = _products.matmul(*args)
+        else:
+            answer = _lazy.call(uf.real, args[: uf.nin], options)
         if answer is not NotImplemented:
             return answer
     elif method == "reduce":
         answer = _reductions.ufunc_reduce(uf.real, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    elif method == "outer" and not kwargs:
+        answer = _products.outer(uf.real, args)
         if answer is not NotImplemented:
             return answer
     seen = Handles()
@@ -446,7 +454,7 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
                 if (at is HOST or at == other._base.node.serial) and y._np.size <= room:
                     op(me._np, y._np)
                     return self
-        if t is ndarray or t in SCALARS or t in _BASIC or issubclass(t, RealArray):
+        if t is ndarray or t in SCALARS or t in _BASIC or t in KINDS or issubclass(t, RealArray):
             if _lazy.inplace(real, self, other) is self:
                 return self
             b: Any = convert(other, Handles())

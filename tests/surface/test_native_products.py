@@ -173,3 +173,34 @@ def test_warnings_of_products_are_numpys(values: list[float]) -> None:
                 str(call(module, module.array(x)))
             said.append({str(w.message) for w in given})
         assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
+def test_rounding_outer_products_and_lazy_scalars(dtype: str) -> None:
+    x = (numpy.random.default_rng(7).normal(size=60) * 50).astype(dtype)
+    if dtype == "c16":
+        x = x + 1j * x[::-1]
+    for decimals in (-1, 0, 1, 3):
+        twice(lambda np, x, d=decimals: (np.round(x, d), x.round(d), np.around(x * 3, decimals=d)), x)
+    twice(lambda np, x: (np.multiply.outer(x, x[:7]), np.add.outer(x[:6].reshape(2, 3), x[:4].reshape(2, 2))), x)
+    twice(lambda np, x: np.subtract.outer(x[:5], 1), x)
+    with config(fallback="raise"):
+        m = np.array(x)
+        np.multiply.outer(m, m)
+        if dtype[0] == "f":
+            np.round(m, 2)
+        if dtype != "i8":
+            m /= m.sum()
+            m *= m.sum()
+
+
+def test_in_place_operators_take_lazy_scalars() -> None:
+    def body(np: Any, x: Any) -> Any:
+        x /= x.sum()
+        y = x * 2
+        y -= y.mean()
+        k = np.arange(60)
+        k += k.max()
+        return x, y, k
+
+    twice(body, numpy.arange(1.0, 61.0), rtol=1e-12)
