@@ -14,43 +14,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ._facts import Facts, Gpu, collect
+from .codegen.nvptx import ARCHITECTURES
+from .runtime.cuda import OLDEST
+from .runtime.errors import ANSWERS, DeviceError
 
 USAGE = "usage: python -m offarray doctor [--json]"
 
 OK, NOTE, BAD = "ok", "note", "bad"
-OLDEST_DRIVER = 12000  # the CUDA version that the driver must speak
-OLDEST_ARCH = 70
 RESERVE = 1 << 29  # bytes of free device memory below which little can run
-
-# what the driver answers -> (what it means, what to do)
-ANSWERS = {
-    "CUDA_ERROR_NO_DEVICE": ("the driver sees no device", "see the findings above on variables, files and modules"),
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (
-        "the driver's library and the kernel's module are of different versions",
-        "reboot after the driver's update, or give the container the host's library (docs/containers.md)",
-    ),
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": (
-        "a forward-compatible library (cuda-compat) runs on a device that it is not for",
-        "remove cuda-compat from LD_LIBRARY_PATH and use the host's own libcuda.so.1",
-    ),
-    "CUDA_ERROR_SYSTEM_NOT_READY": (
-        "the system's fabric or driver services have not started",
-        "start nvidia-fabricmanager on the host (machines with NVSwitch need it)",
-    ),
-    "CUDA_ERROR_STUB_LIBRARY": (
-        "the library found is the toolkit's stub, no driver",
-        "take the toolkit's lib/stubs folder out of LD_LIBRARY_PATH, and install the driver",
-    ),
-    "CUDA_ERROR_INSUFFICIENT_DRIVER": ("the driver is too old", "update the driver on the host"),
-    "CUDA_ERROR_UNKNOWN": (
-        "the driver could not start, often because /dev/nvidia-uvm is missing",
-        "run `nvidia-modprobe -u -c=0` on the host, or reboot it; in a container pass /dev/nvidia-uvm too",
-    ),
-    "CUDA_ERROR_OPERATING_SYSTEM": (
-        "the operating system refused the driver a device file",
-        "give the process the right to read and write /dev/nvidia*",
-    ),
-}  # fmt: skip
 
 # library -> (package, what runs on the host without it)
 NEEDED = {
@@ -230,15 +201,14 @@ def _driver(facts: Facts) -> Iterator[Finding]:
     if facts.packages.get("cuda-bindings") is None:
         return
     if driver.error:
-        meaning, remedy = ANSWERS.get(
-            driver.error, (driver.words or "the driver does not start", "see the driver's log (dmesg)")
-        )
+        unknown = DeviceError, driver.words or "the driver does not start", "see the driver's log (dmesg)"
+        _, meaning, remedy = ANSWERS.get(driver.error, unknown)
         yield Finding(BAD, "driver", f"{driver.error}: {meaning}", remedy)
     elif not driver.version:
         yield Finding(BAD, "driver", f"not reached: {driver.words}", "install NVIDIA's driver")
-    elif driver.version < OLDEST_DRIVER:
+    elif driver.version < OLDEST:
         yield Finding(
-            BAD, "driver", f"speaks CUDA {_version(driver.version)}, and {_version(OLDEST_DRIVER)} is needed",
+            BAD, "driver", f"speaks CUDA {_version(driver.version)}, and {_version(OLDEST)} is needed",
             "update NVIDIA's driver on the host",
         )  # fmt: skip
     else:
@@ -257,9 +227,9 @@ def _device(number: int, gpu: Gpu) -> Iterator[Finding]:
     """One device: architecture, memory, mode."""
     topic = f"cuda:{number}"
     about = f"{gpu.name}, {gpu.arch}, {size(gpu.memory)}"
-    if int(re.sub(r"\D", "", gpu.arch) or 0) < OLDEST_ARCH:
+    if int(re.sub(r"\D", "", gpu.arch) or 0) < ARCHITECTURES[0]:
         yield Finding(
-            BAD, topic, f"{about}: older than sm_{OLDEST_ARCH}, for which no kernels are made", "use the processor"
+            BAD, topic, f"{about}: older than sm_{ARCHITECTURES[0]}, for which no kernels are made", "use the processor"
         )
         return
     if not gpu.target:
