@@ -14,14 +14,21 @@ from .runtime.config import settings
 __path__: list[str] = []  # a package for its mirrored modules
 
 
+# Methods of generators that write an operand: its position.
+_WRITTEN = {
+    "shuffle": 0, "permuted": 2, "random": 2, "standard_normal": 2, "standard_exponential": 3, "standard_gamma": 3
+}  # fmt: skip
+
+
 def _drawing(real: Any, name: str, inner: bool = False) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if settings.device != "cpu" and type(self) is Generator:
             made = _library.draw(name, self, args, kwargs)
             if made is not NotImplemented:
                 return made
-        if name == "shuffle" and args:
-            before_write(args[0])
+        place = _WRITTEN.get(name)
+        if place is not None and len(args) > place:
+            before_write(args[place])
         if inner:
             self = self.__dict__.get("_plain") or _plain(self)
         return step("random." + name, real, (self, *args), kwargs)
