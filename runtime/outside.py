@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from . import buffer as buffers
-from . import cuda, residency, supply
+from . import cuda, placement, residency, supply
 from .buffer import Buffer, Export
 from .errors import DeviceError
 from .residency import Copy
@@ -117,9 +117,9 @@ class Outside(Copy):
 
 
 def export(buffer: Buffer) -> tuple[int, Export]:
-    """Hand a buffer's device memory out, the value brought there as a whole: its address, and what to keep as long.
+    """Hand out the memory that a buffer has on a device, with the whole value: its address, and what to keep as long.
 
-    It must not be shared on the host.
+    The buffer must not be shared on the host.
     """
     with residency.lock:
         here = buffer.device
@@ -127,8 +127,8 @@ def export(buffer: Buffer) -> tuple[int, Export]:
         if token is None:
             token = Export(buffer)
             buffer._export = weakref.ref(token)
-        if here is None or not here.outside:
-            with residency.explicit():
+        if not here.outside:
+            with residency.explicit(), placement.on(f"cuda:{here.device.number}"):
                 residency.use(buffer, "rw")
             here = buffer.device
             here.__class__ = Outside
@@ -177,8 +177,6 @@ def adopt(device: cuda.Device, pointer: int, nbytes: int, owner: Any) -> Buffer:
 
 def device_of(pointer: int, number: int = -1) -> cuda.Device:
     """The device that memory lies on."""
-    from . import placement
-
     if number < 0:
         number = cuda.ordinal(pointer)
     with placement.on(f"cuda:{number}"):
