@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy
@@ -102,12 +103,17 @@ def placed(args: Any, kwargs: dict[str, Any], name: str = "") -> bool:
     if where != "auto":
         return True
     buffers = [v._base.node.buffer for v in found if v._base.node.state == READY]
-    return placement.on_device(buffers, sum(v.nbytes for v in found), arithmetic(name, found))
+    return placement.on_device(buffers, sum(v.nbytes for v in found), arithmetic(name, found), name)
 
 
 def _resident(buffer: Any) -> bool:
     copy = None if buffer is None else buffer.device
     return copy is not None and bool(copy.valid or not copy.host)
+
+
+def _there() -> AbstractContextManager[None]:
+    """The block of a step that was found to be a device's: all that belongs to it goes there."""
+    return placement.on("cuda") if placement.where() == "auto" else nullcontext()
 
 
 def _form(module: str, name: str) -> Form:
@@ -122,10 +128,11 @@ def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("like") is not None or not placed(args, kwargs, name):
         return NotImplemented
     module = OWN.get(name)
-    if module is None:
-        return _dispatch.composed(_implementation(name), args, kwargs)
     try:
-        answer = _form(module, "on_" + name.replace(".", "_"))(*args, **kwargs)
+        with _there():
+            if module is None:
+                return _dispatch.composed(_implementation(name), args, kwargs)
+            answer = _form(module, "on_" + name.replace(".", "_"))(*args, **kwargs)
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
@@ -184,7 +191,8 @@ def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
     options = kwargs or {}
     if not placed(args, options, real.__name__):
         return NotImplemented
-    return counted(real.__name__, _form(*where)(*args, **options))
+    with _there():
+        return counted(real.__name__, _form(*where)(*args, **options))
 
 
 DRAWN = frozenset("random uniform integers choice".split())
@@ -206,7 +214,8 @@ def select(x: ndarray, mask: ndarray) -> Any:
     """`x[mask]` where a device selects, else NotImplemented."""
     if settings.device == "cpu" or not placed((x, mask), {}):
         return NotImplemented
-    return counted("compress", _form("_library_select", "masked")(x, mask))
+    with _there():
+        return counted("compress", _form("_library_select", "masked")(x, mask))
 
 
 NAMES = frozenset(OWN) | COMPOSED

@@ -177,7 +177,7 @@ def _firsts(ordered: Any, equal_nan: bool) -> Any:
 def counts_of(keys: ndarray, count: int) -> Any:
     """How often each of the numbers below `count` occurs among keys of 32 or 64 bits."""
     made = sorted_keys(keys, 0, 8 * keys._dtype.itemsize)
-    wanted = cast(np.arange(count + 1, dtype=I8), keys._dtype)
+    wanted = iota(count + 1, keys._dtype)
     places: Any = found_places(made, wanted, False)
     return places[1:] - places[:-1]
 

@@ -34,6 +34,7 @@ from ._library_device import (
     step,
     store,
 )
+from .fusion.node import IOTA, Node
 from .runtime import cudalib_sort as cub
 
 MOST = 1 << 32  # elements of one sort: places have 32 bits
@@ -131,8 +132,10 @@ def found_places(sorted_: ndarray, wanted: ndarray, upper: bool) -> ndarray:
 
 
 # ---------------------------------------------------------------------- orders
-def iota(count: int) -> ndarray:
-    return np.arange(count, dtype=U4)  # type: ignore[no-any-return]
+def iota(count: int, dtype: Any = U4) -> Any:
+    """0, 1, 2 ..., pending."""
+    node = Node(IOTA, "iota", I8, (count,), (), 0)
+    return _lazy.pending(_record.cast(node, dtype), (count,), (0,))
 
 
 def gather(x: ndarray, places: ndarray) -> Any:
@@ -184,7 +187,7 @@ def shaped(x: ndarray, shape: Shape) -> ndarray:
 
 def _rows(count: int, length: int) -> tuple[Any, int]:
     """The row of each of `count` rows' elements, as a key, and its bits."""
-    return cast(np.arange(count * length, dtype=I8) // length, U4), max(count - 1, 1).bit_length()
+    return cast(iota(count * length, I8) // length, U4), max(count - 1, 1).bit_length()
 
 
 def ranking(lines: ndarray) -> ndarray:

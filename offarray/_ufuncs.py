@@ -146,9 +146,8 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
         return answer
     if method == "__call__" and len(args) >= uf.nin:
         options = kwargs if len(args) == uf.nin or "out" in kwargs else {**kwargs, "out": args[uf.nin :]}
-        if uf.real is numpy.matmul and not options:
-            answer = _products.matmul(*args)
-        else:
+        answer = _products.matmul(*args) if uf.real is numpy.matmul and not options else NotImplemented
+        if answer is NotImplemented:
             answer = _lazy.call(uf.real, args[: uf.nin], options)
         if answer is not NotImplemented:
             return answer

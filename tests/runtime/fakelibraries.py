@@ -420,13 +420,13 @@ def content(array: Any) -> Any:
 
 
 @contextmanager
-def installed() -> Iterator[Any]:
-    """The fake device, with these libraries on it."""
+def installed(rates: Any = None) -> Iterator[Any]:
+    """The fake device, with these libraries on it; with `rates` the setting `device` is "auto"."""
     made = {"cublas": Blas(), "cufft": Fft(), "cusolverDn": Solver()}
     former = cudalib.module, cudalib_sort.compute
     package = Compute()
     placed = _library.placed
-    with fakedevice.installed() as device:
+    with fakedevice.installed(rates) as device:
         _library.placed = placed
         device.stream, device.enter = 0, lambda: None  # type: ignore[attr-defined]
         cudalib.module = made.__getitem__  # type: ignore[assignment]

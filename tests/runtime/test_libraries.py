@@ -11,7 +11,7 @@ from scipy import stats
 
 import offarray as np
 from offarray import _lazy, _library_philox, _library_random
-from offarray.runtime import trace
+from offarray.runtime import placement, trace
 from offarray.runtime.config import config
 
 from . import fakelibraries
@@ -80,7 +80,8 @@ def test_philox_gives_the_published_numbers(libraries: Any) -> None:
 
 
 DISTRIBUTIONS: dict[str, tuple[tuple[float, ...], Any]] = {
-    "standard_normal": ((), stats.norm()), "normal": ((3, 2), stats.norm(3, 2)), "gumbel": ((1, 2), stats.gumbel_r(1, 2)),
+    "standard_normal": ((), stats.norm()), "normal": ((3, 2), stats.norm(3, 2)),
+    "gumbel": ((1, 2), stats.gumbel_r(1, 2)),
     "lognormal": ((0, 0.5), stats.lognorm(0.5)), "exponential": ((2,), stats.expon(scale=2)),
     "standard_exponential": ((), stats.expon()), "rayleigh": ((2,), stats.rayleigh(scale=2)),
     "weibull": ((1.5,), stats.weibull_min(1.5)), "pareto": ((3,), stats.lomax(3)),
@@ -101,3 +102,53 @@ def test_fast_numbers_have_the_distribution(libraries: Any, name: str) -> None:
         slow = np.random.default_rng(11)
         want = getattr(numpy.random.default_rng(11), name)(*args, size=7)
         assert (numpy.asarray(getattr(slow, name)(*args, size=7)) == want).all()
+
+
+def test_auto_asks_the_model() -> None:
+    big = numpy.random.default_rng(0).standard_normal((400, 400))
+    slow = placement.Rates(h2d=1e3, d2h=1e3, launch=10.0)
+    for rates, steps in (
+        (placement.Rates(device_flops=1e15, h2d=1e12, d2h=1e12, launch=0.0, transfer=0.0), 3),
+        (slow, 0),
+    ):
+        with fakelibraries.installed(rates):
+            trace.reset()
+            x = np.array(big)
+            compare(x @ x, big @ big)
+            compare(np.linalg.solve(x, x[:, :2]), numpy.linalg.solve(big, big[:, :2]))
+            compare(np.fft.fft(x), numpy.fft.fft(big))
+            assert (trace.counters["library_steps"] >= steps) if steps else not trace.counters["library_steps"]
+
+
+def test_results_stay_on_the_device(libraries: Any) -> None:
+    x = np.evaluate(np.array(numpy.eye(50) + 1) * 2)
+    trace.reset()
+    y = np.evaluate(np.fft.fft((x @ x.T + 1) @ x[:, :3], axis=0) * 2)
+    z = np.evaluate(np.sort(np.abs(y), axis=0) - 1)
+    assert trace.counters["d2h_bytes"] == trace.counters["h2d_bytes"] == 0
+    assert z.shape == (50, 3) and trace.counters["library_steps"] == 4
+
+
+def test_memory_of_steps_is_given_back(libraries: Any) -> None:
+    x = np.array(numpy.random.default_rng(0).standard_normal((30, 30)))
+    np.linalg.svd(x), np.sort(x), x @ x, np.fft.fft(x)
+    before = len(libraries.device.blocks)
+    for _ in range(3):
+        np.linalg.svd(x), np.sort(x), x @ x, np.fft.fft(x)
+    assert len(libraries.device.blocks) == before
+
+
+def test_plans_are_kept_and_thrown_away(libraries: Any) -> None:
+    x = np.array(numpy.random.default_rng(0).standard_normal(400))
+    made = libraries.cufft.made
+    for _ in range(3):
+        np.fft.fft(x)
+    assert libraries.cufft.made <= made + 1
+    for n in range(2, 100):
+        np.fft.fft(x[:n])
+    assert len(libraries.cufft.plans) <= 64
+
+
+def test_no_reduced_precision_is_asked_for(libraries: Any) -> None:
+    np.array(numpy.eye(8, dtype="f4")) @ np.array(numpy.eye(8, dtype="f4"))
+    assert set(libraries.cublas.modes) == {0}
