@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..runtime import cache as disk
@@ -19,6 +20,7 @@ from ..runtime.target import Compiled, Target
 from . import gpu_numerics, numerics, nvptx
 from .abi import layout
 from .gpu_emit import COUNTERS, EXTRA, Variant, emit_device, values_of
+from .gpu_launch import starter
 from .gpu_plan import Choice, Pass, alignment, state_words, value_words
 from .gpu_scans import entries
 from .kernel import MONOIDS, Fold, Kernel, Load, text
@@ -50,7 +52,7 @@ class Launch(NamedTuple):
     """A pass made ready."""
 
     step: Pass
-    function: Any
+    start: Callable[[list[int]], None]  # with the words of the parameters
     values: tuple[int, ...]  # folds whose pointers follow
 
 
@@ -116,8 +118,13 @@ class Builder:
             for n in step.variant.folds if step.variant.role == "part" and not step.variant.stores else ():
                 places[n] = size
                 size += 8 * value_words(self.kernel, n) * step.points
-        launches = tuple(Launch(p, self.function(p.variant), values_of(p.variant)) for p in passes if p.units)
+        launches = tuple(Launch(p, self._start(p), values_of(p.variant)) for p in passes if p.units)
         return Recipe(launches, size + states, size, places, signals)
+
+    def _start(self, step: Pass) -> Callable[[list[int]], None]:
+        """What launches a pass."""
+        function, device, words = self.function(step.variant), cuda.device(), self.layout.words + len(EXTRA)
+        return starter(device, function, step.grid, step.variant.block, words + len(values_of(step.variant)))
 
     def run(self, row: list[int], fault: int) -> None:
         """Launch everything for the argument row."""
@@ -130,7 +137,7 @@ class Builder:
             step = launch.step
             words = [*head, step.units, step.chunks, step.length, scratch + recipe.states, signals, epoch]
             words += [scratch + recipe.places[n] for n in launch.values]
-            device.launch(launch.function, step.grid, step.variant.block, words)
+            launch.start(words)
         if scratch:
             device.free(scratch)
 

@@ -132,7 +132,7 @@ def _libdevice() -> bytes:
 
 @cache
 def _function(name: str, arch: str) -> bytes:
-    """Bitcode of one of its functions and of what that calls: going through the whole library takes 100 times as long."""
+    """Bitcode of one function and of what that calls: going through the whole library takes 100 times as long."""
     digest = hashlib.sha256(_libdevice())
     digest.update(f"{name} {llvmlite.__version__}".encode())
     key = digest.hexdigest()

@@ -1,0 +1,165 @@
+"""What the first evaluation of an expression costs: planning, code generation, assembling, loading.
+
+    python bench/compile.py [--device cpu,cuda] [--json FILE] [--times N]
+
+Each figure is the median of fresh processes.  The clock starts after the import, after the arrays are there and, on a
+device, after its context is; nothing else of offarray has run before.  *cold*: nothing on disk.  *from disk*: by a
+second process with the same cache.  *again*: the same expression in the same process.  *other sizes*: milliseconds and
+builds (code generated, or loaded) of the same expression for other extents, alignments and scalars.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import measure
+
+N = 100_000
+
+
+def chain(np: Any, a: Any, b: Any, s: float) -> Any:
+    """5 operations."""
+    return (a * s + b) * a - b * 0.5
+
+
+def transcendental(np: Any, a: Any, b: Any, s: float) -> Any:
+    """5 operations, of which two are functions."""
+    return np.exp(a * s) + np.log(b + 2.0)
+
+
+def normalised(np: Any, a: Any, b: Any, s: float) -> Any:
+    """A norm and what needs it."""
+    return a * s / np.sqrt((b * b).sum())
+
+
+def rows(np: Any, a: Any, b: Any, s: float) -> Any:
+    """Softmax of rows."""
+    m = a[: a.size // 100 * 100].reshape(-1, 100)
+    e = np.exp(m * s - m.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+ROWS: dict[str, Callable[..., Any]] = {
+    "5 operations": chain, "with exp and log": transcendental, "norm": normalised, "softmax": rows,
+}  # fmt: skip
+SIZES = (100_001, 99_990, 65_536, 120_000, 77_777)
+
+
+def child(name: str, device: str) -> dict[str, Any]:
+    """One fresh process: times of one expression."""
+    import numpy
+
+    import offarray as np
+    from offarray.runtime import trace
+
+    np.config(device=device, eager_size=0)
+    if device != "cpu":
+        from offarray.runtime import cuda
+
+        cuda.device()
+    if name == "plan":
+        return _planning(np)
+    rng = numpy.random.default_rng(0)
+
+    def arrays(n: int) -> tuple[Any, Any]:
+        return np.array(rng.random(n)), np.array(rng.random(n))
+
+    def timed(x: tuple[Any, Any], s: float) -> float:
+        start = time.perf_counter()
+        numpy.asarray(ROWS[name](np, *x, s))
+        return 1e3 * (time.perf_counter() - start)
+
+    x = arrays(N)
+    found: dict[str, Any] = {"first": timed(x, 2.0), "again": min(timed(x, 2.0) for _ in range(5))}
+    before = dict(trace.counters)
+    others = [timed(arrays(n), 1.5 + k) for k, n in enumerate(SIZES)]
+    now = trace.counters
+    found["others"] = statistics.median(others)
+    found["builds"] = sum(now[k] - before.get(k, 0) for k in ("compiles", "cache_hits"))
+    return found
+
+
+def _planning(np: Any) -> dict[str, Any]:
+    """Milliseconds of planning 500 nodes whose kernels are known: evaluations of new extents, less replayed ones."""
+
+    def graph(n: int) -> Any:
+        a, b = np.ones(n), np.ones(n)
+        for k in range(250):
+            a = a * 0.5 + b if k % 50 else a.sum() * 0.001 + b
+        return a
+
+    def timed(n: int) -> float:
+        x = graph(n)
+        start = time.perf_counter()
+        np.evaluate(x)
+        return 1e3 * (time.perf_counter() - start)
+
+    np.config(bound=10_000, bound_bytes=1 << 40)
+    timed(1000)
+    planned = [timed(1001 + k) for k in range(7)]
+    replayed = [timed(1001 + k) for k in range(7)]
+    return {"first": statistics.median(planned) - statistics.median(replayed), "again": statistics.median(replayed)}
+
+
+def process(name: str, device: str, cache: str) -> dict[str, Any]:
+    """What a fresh process found."""
+    environment = {**os.environ, "OFFARRAY_CACHE_DIR": cache}
+    line = [sys.executable, __file__, "--child", name, device]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def row(name: str, device: str, times: int) -> dict[str, Any]:
+    """The figures of one expression on one device."""
+    cold, disk, last = [], [], {}
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as cache:
+            os.chmod(cache, 0o700)
+            cold.append(process(name, device, cache)["first"])
+            last = process(name, device, cache)
+            disk.append(last["first"])
+    return {
+        "name": name, "device": device, "cold": statistics.median(cold), "from disk": statistics.median(disk), **last,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cpu", help="devices, with commas between")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
+    parser.add_argument("--times", type=int, default=5, help="processes for each figure")
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(child(*options.child)))
+        return
+    told: dict[str, Any] = {
+        "benchmark": "compile", "machine": measure.machine([]), "date": datetime.date.today().isoformat(), "rows": [],
+    }  # fmt: skip
+    print("milliseconds          device    cold  from disk    again  other sizes  builds")
+    for device in options.device.split(","):
+        for name in (*ROWS, "plan"):
+            found = row(name, device, options.times)
+            told["rows"].append(found)
+            others = f"{found['others']:12.2f} {found['builds']:7d}" if "builds" in found else ""
+            figures = f"{found['cold']:7.1f} {found['from disk']:10.2f} {found['again']:8.2f}"
+            print(f"{name:21} {device:6} {figures} {others}", flush=True)
+    measure.write(options.json, told)
+
+
+if __name__ == "__main__":
+    main()

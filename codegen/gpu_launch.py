@@ -1,0 +1,86 @@
+"""Launches that cost little more than the driver's own call: parameters laid out once, the call made by machine code.
+
+in: an entry with its grid; out: a callable that takes the words of the parameters.  Where no builtin can be made, and
+for devices that are not the driver's, the device's own method launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from array import array
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from . import builtin, host
+
+# Reads the arguments of cuLaunchKernel from a row, the function's address first.
+_TEXT = """
+define i32 @offarray_launch_body(ptr %row, i64 %first, i64 %last) {
+  %function = load ptr, ptr %row
+  %a1 = getelementptr i64, ptr %row, i64 1
+  %entry = load ptr, ptr %a1
+  %a2 = getelementptr i64, ptr %row, i64 2
+  %x = load i32, ptr %a2
+  %a3 = getelementptr i64, ptr %row, i64 3
+  %y = load i32, ptr %a3
+  %a4 = getelementptr i64, ptr %row, i64 4
+  %block = load i32, ptr %a4
+  %a5 = getelementptr i64, ptr %row, i64 5
+  %stream = load ptr, ptr %a5
+  %a6 = getelementptr i64, ptr %row, i64 6
+  %parameters = load ptr, ptr %a6
+  %answer = call i32 %function(ptr %entry, i32 %x, i32 %y, i32 1, i32 %block, i32 1, i32 1, i32 0, ptr %stream,
+                               ptr %parameters, ptr null)
+  ret i32 %answer
+}
+"""
+
+
+@cache
+def _library() -> int:
+    """Address of the driver's function."""
+    library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    return ctypes.cast(library.cuLaunchKernel, ctypes.c_void_p).value or 0
+
+
+@cache
+def _caller() -> Callable[[int, int, int], int]:
+    """The builtin that launches what a row describes."""
+    code = host.build(_TEXT, host.host_target())
+    body, _ = host.link(code, (), "offarray_launch", False)
+    return body
+
+
+class Start:
+    """One entry with its grid."""
+
+    __slots__ = ("device", "usual", "words", "places", "row", "address", "call")
+
+    def __init__(self, device: Any, function: Any, grid: tuple[int, int], block: int, count: int) -> None:
+        self.device, self.usual = device, (function, grid, block)
+        self.words = array("Q", bytes(8 * count))
+        first = self.words.buffer_info()[0]
+        self.places = array("Q", range(first, first + 8 * count, 8))
+        self.row = array(
+            "Q", [_library(), int(function), *grid, block, int(device.stream), self.places.buffer_info()[0]]
+        )  # fmt: skip
+        self.address = self.row.buffer_info()[0]
+        self.call = _caller()
+
+    def __call__(self, words: list[int]) -> None:
+        """Launch; callers hold a lock, as the parameters have one place."""
+        self.words[:] = array("Q", words)
+        self.device._here()
+        if self.call(self.address, 0, 0):
+            self.device.launch(*self.usual, words)  # says what is wrong
+
+
+def starter(
+    device: Any, function: Any, grid: tuple[int, int], block: int, count: int
+) -> Callable[[list[int]], None]:  # fmt: skip
+    """What launches an entry on a grid with so many parameters of 8 bytes."""
+    if not builtin.usable() or not hasattr(device, "stream"):
+        return lambda words: device.launch(function, grid, block, words)
+    return Start(device, function, grid, block, count)
