@@ -24,7 +24,7 @@ from ._record import before_host_write
 from .fusion.node import READY
 from .runtime import buffer as buffers
 from .runtime.buffer import settle, unsettled
-from .runtime.config import settings
+from .runtime.config import REGISTRY, settings
 
 RealArray = numpy.ndarray
 PACKAGE = __package__ or "offarray"
@@ -430,6 +430,8 @@ def public(
     direct = door is host and writes is None and not always
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and elsewhere(kwargs.get("device")):
+            return placed(call, args, kwargs)
         if direct and args and type(args[0]) is ndarray:
             answer = quick(run, args, kwargs)
             if answer is not NotImplemented:
@@ -449,6 +451,23 @@ def public(
     return made  # type: ignore[no-any-return]
 
 
+def elsewhere(device: Any) -> bool:
+    """Whether the `device` of a maker of arrays names another than work goes to."""
+    if device is None or type(device) is not str:
+        return False
+    if device == "cpu":
+        return buffers.fresh is not None
+    return device.startswith("cuda") and device in REGISTRY["device"].choices
+
+
+def placed(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An array made on the device named."""
+    from . import _device  # stands on this module
+
+    with _device.device(kwargs.pop("device")) as block:
+        return _device.to_device(call(*args, **kwargs), block.name)
+
+
 CALLBACKS = frozenset({"apply_along_axis", "apply_over_axes", "piecewise", "fromfunction"})  # callbacks see handles
 
 
@@ -462,6 +481,8 @@ def maker(real: Callable[..., Any]) -> Callable[..., Any]:
     """The public function that stands for NumPy's `real`, which makes an array from numbers and types."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and elsewhere(kwargs.get("device")):
+            return placed(call, args, kwargs)
         if "like" in kwargs:
             return step(real.__name__, real, args, kwargs, host, call)
         if buffers.fresh is not None:  # a device is in use

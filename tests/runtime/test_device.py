@@ -244,3 +244,29 @@ def test_texts_show_what_the_device_has(fake: fakedevice.FakeDevice) -> None:
         assert str(x[::-1]) == str(n[::-1]) and f"{x.T}" == f"{n.T}"
         with numpy.printoptions(threshold=10**6):
             assert repr(x) == repr(n)
+
+
+def test_arrays_are_made_where_they_are_wanted(fake: fakedevice.FakeDevice) -> None:
+    x = np.arange(N, device="cuda")
+    assert x.device == "cuda:0"
+    for made, want in (
+        (np.zeros(N, device=x.device), numpy.zeros(N)),
+        (np.ones(N, "f4", device="cuda:0"), numpy.ones(N, "f4")),
+        (np.full((3, 4), 7, device="cuda"), numpy.full((3, 4), 7)),
+        (np.linspace(0, 1, 9, device=x.device), numpy.linspace(0, 1, 9)),
+        (np.eye(5, device=x.device), numpy.eye(5)),
+        (np.asarray([1, 2, 3], device=x.device), numpy.asarray([1, 2, 3])),
+        (np.zeros_like(x, device=x.device), numpy.zeros(N, int)),
+        (np.full_like(x, 3, device=x.device), numpy.full(N, 3)),
+        (np.astype(x, "f4", device=x.device), numpy.arange(N, dtype="f4")),
+        (np.fft.fftfreq(8, device=x.device), numpy.fft.fftfreq(8)),
+    ):
+        assert made.device == "cuda:0"
+        assert made.dtype == want.dtype and (numpy.asarray(made) == want).all()
+    assert np.empty((3, 4), device="cuda").device == "cuda:0" and np.empty_like(x, device="cuda").shape == (N,)
+    assert np.zeros(3, device="cpu").device == "cpu"
+    for wrong in ("gpu", "cuda:", 3):
+        with pytest.raises((ValueError, TypeError)) as mine:
+            np.ones(N, device=wrong)
+        with pytest.raises(mine.type, match=str(mine.value).split(",")[0][:20]):
+            numpy.ones(N, device=wrong)  # type: ignore[call-overload]
