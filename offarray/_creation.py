@@ -262,8 +262,10 @@ def _limited(x: ndarray, low: Any, high: Any) -> ndarray | None:
 
 def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
     """Round to the nearest even; see `numpy.round`."""
-    if type(x) is not ndarray or out is not None or type(decimals) is not int or x._dtype.kind not in "fc":
+    if type(x) is not ndarray or out is not None or type(decimals) is not int or x._dtype.kind not in "fciu":
         return NotImplemented
+    if x._dtype.kind in "iu":
+        return NotImplemented if decimals < 0 or small((x,)) else x.copy()
     if decimals == 0:
         return _lazy.call(numpy.rint, (x,))
     if small((x,)) or x._dtype.kind == "c":

@@ -214,7 +214,7 @@ def step(
             return answer
     room = settings.eager_size
     for x in seen:
-        room -= x._np.size
+        room -= x._np.size if x._np.ndim else 0  # a scalar is no work
     if room < 0 and name in WIDE and all(native(x._dtype) for x in seen):
         room += span(name) - settings.eager_size
     if room >= 0 or not seen or name in NEUTRAL:

@@ -145,6 +145,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     if real.signature is not None:
         return LIBRARY[0](real, values, kwargs) if LIBRARY and settings.device != "cpu" else NotImplemented
     out, where, dtype, casting = None, True, None, "same_kind"
+    always = False  # an array also for operands without axes
     if kwargs:
         if not kwargs.keys() <= {"out", "where", "dtype", "casting"} or kwargs.get("casting", "same_kind") not in (
             "same_kind",
@@ -152,6 +153,8 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         ):
             return NotImplemented
         out, where, casting = kwargs.get("out"), kwargs.get("where", True), kwargs.get("casting", casting)
+        if out is Ellipsis:
+            out, always = None, True
         if type(out) is tuple:
             if len(out) == 2 == real.nout and kwargs.keys() == {"out"}:
                 return _two(real, values, out)
@@ -183,7 +186,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     results = tuple(
         _record.elementwise(op, operands, loop.inputs, d, shape) for op, d in zip(loop.ops, loop.outputs, strict=True)
     )
-    if not shape:
+    if not shape and not always:
         results = tuple(map(scalar_of, results))
     return results[0] if len(results) == 1 else results
 

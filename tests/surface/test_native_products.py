@@ -187,6 +187,8 @@ def test_rounding_outer_products_and_lazy_scalars(dtype: str) -> None:
     with config(fallback="raise"):
         m = np.array(x)
         np.multiply.outer(m, m)
+        np.multiply(m, m, out=...)
+        np.round(m) if dtype == "i8" else None
         if dtype[0] == "f":
             np.round(m, 2)
         if dtype != "i8":
