@@ -33,6 +33,10 @@ class Subclassable(numpy.ndarray):
         options: Any = {k: plain(v) for k, v in kwargs.items()}
         return super().__new__(cls, *map(plain, args), **options)  # type: ignore[arg-type]
 
+    def __array_wrap__(self, arr: Any, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's own, for handles too."""
+        return super().__array_wrap__(plain(arr), *args, **kwargs)
+
     def nonzero(self) -> Any:
         """Indices of the elements that are not zero, as handles."""
         found = list(super().nonzero())

@@ -208,7 +208,7 @@ def step(
         else:
             real.append(v if t in _PLAIN else convert(v, seen, door))
     named = {k: convert(v, seen, door) for k, v in kwargs.items()} if kwargs else kwargs
-    if seen.foreign and me is not None:
+    if seen.foreign and me is not None and me._dispatched:
         answer = function_protocol(me, args, kwargs)
         if answer is not NOBODY:
             return answer
@@ -439,7 +439,7 @@ def public(
         answer = recorded(name, args, kwargs)
         if answer is not NotImplemented:
             return answer
-        if (name in COMPOSED and _composable(name, args, kwargs)) or always:
+        if (name in COMPOSED and _composable(name, args, kwargs)) or (always and not any(map(_derived, args))):
             return composed(impl, args, kwargs)
         if writes is not None and len(args) > writes:
             before_write(args[writes])
@@ -466,6 +466,11 @@ def placed(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
     with _device.device(kwargs.pop("device")) as block:
         return _device.to_device(call(*args, **kwargs), block.name)
+
+
+def _derived(value: Any) -> bool:
+    """Whether a value is an instance of a class that somebody derived from NumPy's, and goes by its rules."""
+    return isinstance(value, RealArray) and type(value) not in (RealArray, ndarray)
 
 
 CALLBACKS = frozenset({"apply_along_axis", "apply_over_axes", "piecewise", "fromfunction"})  # callbacks see handles
@@ -498,8 +503,10 @@ def dressed(call: Any, real: Any) -> Any:
     """`call` with the name, documentation and signature of `real`, entered as its counterpart."""
     functools.update_wrapper(call, real, updated=())
     call.__wrapped__ = getattr(real, "__wrapped__", real)
-    if hasattr(real, "__signature__"):
-        call.__signature__ = real.__signature__
+    for name in ("__signature__", "__text_signature__"):
+        if hasattr(real, name):
+            setattr(call, name, getattr(real, name))
+    call._dispatched = type(real) is type(numpy.sum)  # whether operands are asked for their `__array_function__`
     call.__module__ = PACKAGE + (real.__module__ or "numpy").removeprefix("numpy")  # where pickle finds it
     COUNTERPART[real] = call
     return call

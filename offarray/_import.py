@@ -7,6 +7,7 @@ keeps the interpreter's, so installed libraries go on with NumPy, and `sys.modul
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
@@ -154,6 +155,9 @@ def _names() -> dict[str, Any]:
         if level or not _is_numpy(name):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         module = stand_in(name)
+        if name not in sys.modules:  # what asks by C code, as pickle does, looks there
+            with contextlib.suppress(ImportError):  # a name that is no module, as numpy.emath
+                builtins.__import__(name)
         if not fromlist:
             return stand_in("numpy")
         for member in fromlist:

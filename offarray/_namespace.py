@@ -20,7 +20,7 @@ import numpy
 
 from . import _rebind, _standard
 from ._array import Subclassable, host, ndarray, plain
-from ._dispatch import COUNTERPART, Handles, convert, maker, public, result
+from ._dispatch import COUNTERPART, Handles, convert, dressed, maker, public, result
 from ._flags import flatiter
 from ._ufuncs import restore, ufunc
 
@@ -58,6 +58,9 @@ class Indexer:
         self.__doc__ = real.__doc__
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):  # names in it are the caller's variables
+            frame = sys._getframe(1)
+            return _matrix(key, frame.f_locals, frame.f_globals)
         seen = Handles()
         return result(self._real[convert(key, seen)], seen)
 
@@ -77,12 +80,27 @@ class vectorize(numpy.vectorize):
         return result(super().__call__(*real, **{k: convert(v, seen, plain) for k, v in kwargs.items()}), seen)
 
 
+def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
+    """A matrix from blocks; see `numpy.bmat`."""
+    if isinstance(obj, str) and gdict is None:
+        frame = sys._getframe(1)
+        ldict, gdict = frame.f_locals, frame.f_globals
+    return _matrix(obj, ldict, gdict)
+
+
+def _matrix(obj: Any, ldict: Any, gdict: Any) -> Any:
+    seen = Handles()
+    given = [{k: plain(v) for k, v in names.items()} if isinstance(names, dict) else names for names in (ldict, gdict)]
+    return numpy.bmat(convert(obj, seen, plain), *given)
+
+
 def frompyfunc(*args: Any, **kwargs: Any) -> ufunc:
     """A ufunc from a Python function; see `numpy.frompyfunc`."""
     return ufunc(numpy.frompyfunc(*args, **kwargs))
 
 
 COUNTERPART.update({numpy.vectorize: vectorize, numpy.frompyfunc: frompyfunc})
+dressed(bmat, numpy.bmat)
 
 
 def counterpart(value: Any, name: str) -> Any:
@@ -156,6 +174,8 @@ def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
         if where is not None:
             value = target[name] = importlib.import_module(where)
             return value
+        if name in _ABOUT and hasattr(real, name):
+            return getattr(real, name)
         if name.startswith("__"):
             getattr(real, name)
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
@@ -176,7 +196,16 @@ def _look(real: types.ModuleType, name: str) -> tuple[Any, list[warnings.Warning
         return getattr(real, name), []
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        return getattr(real, name), said
+        try:
+            return getattr(real, name), said
+        except AttributeError as error:
+            missing = error
+    for w in said:
+        _rebind.WARNINGS.warn(w.message, w.category)
+    raise missing
+
+
+_ABOUT = ("__config__", "__numpy_submodules__")  # what NumPy says about itself
 
 
 ROOT = __package__ or "offarray"

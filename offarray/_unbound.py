@@ -13,6 +13,7 @@ from ._array import EITHER, RealArray, ndarray, plain, plainly, real_types
 from ._dispatch import step
 from ._handle import Handle
 
+_ATTRIBUTE = type(RealArray.ndim)
 _METHODS = (type(RealArray.sum), type(RealArray.__add__))  # NumPy's methods in C, and its slots
 
 
@@ -20,14 +21,25 @@ def install(cls: Any) -> None:
     """Let every method that the class shares with NumPy's take the arrays of both."""
     for name, method in ({**vars(Handle), **vars(cls)}).items():
         real = getattr(RealArray, name, None)
+        if type(method) is property and method.fset is None and type(real) is _ATTRIBUTE:
+            setattr(cls, name, method.setter(_fixed(name)))
         if isinstance(real, _METHODS) and callable(method):
             EITHER[name] = _either(name, method, real)
+
+
+def _fixed(name: str) -> Callable[..., None]:
+    """The setter of an attribute that is not to be set."""
+
+    def refuse(self: Any, value: Any) -> None:
+        raise AttributeError(f"attribute '{name}' of 'numpy.ndarray' objects is not writable")
+
+    return refuse
 
 
 def _either(name: str, method: Callable[..., Any], real: Any) -> Callable[..., Any]:
     special = _SPECIAL.get(name)
 
-    @functools.wraps(method)
+    @functools.wraps(real)  # whose signature is the method's
     def call(*args: Any, **kwargs: Any) -> Any:
         if not args or type(args[0]) is ndarray or not isinstance(args[0], RealArray):
             return method(*args, **kwargs)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy.random as _real
 from numpy.random._pickle import __generator_ctor as _named_generator
+from numpy.random._pickle import __randomstate_ctor as _named_state
 
 from . import _library, _namespace
 from ._dispatch import Handles, before_write, convert, dressed, step
@@ -95,13 +96,15 @@ class RandomState(_real.RandomState, metaclass=Standing):
     _real = _real.RandomState
 
     def __reduce__(self) -> Any:
-        return _restore, (self.get_state(legacy=False),)
+        return _random_state, (self._bit_generator,), self.get_state(legacy=False)
+
+    def __setstate__(self, state: Any) -> None:
+        self.set_state(state)
 
 
-def _restore(state: Any) -> RandomState:
-    rng = RandomState()
-    rng.set_state(state)
-    return rng
+def _random_state(*args: Any) -> RandomState:
+    """Rebuild a pickled generator; older pickles name their bit generator."""
+    return RandomState(_named_state(*args)._bit_generator)
 
 
 for _name, _method in _methods(_real.Generator).items():

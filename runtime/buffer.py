@@ -185,7 +185,7 @@ class Buffer:
                 token = Export(self)
                 self._export = weakref.ref(token)
             if 0 in shape:
-                offset = 0
+                offset = min(offset, self.nbytes)
             if dtype.kind == "T":
                 array = lattice.hold(self._sliced(dtype, shape, offset, strides) if like is None else like, token)
             elif dtype.hasobject:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -69,3 +71,84 @@ def test_wrong_ufunc_calls_of_overriding_operands(name: str) -> None:
 
 def test_two_results_need_a_tuple() -> None:
     same(lambda np: caught(lambda: np.modf(np.arange(3.0), out=np.zeros(3))))
+
+
+class Duck:
+    """Another library's array, which refuses NumPy's functions."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return numpy.arange(3)
+
+    def __array_function__(self, *args: Any) -> Any:
+        return NotImplemented
+
+
+ASKED: dict[str, Callable[[Any, Any], Any]] = {
+    "asarray": lambda np, duck: np.asarray(duck),
+    "array": lambda np, duck: np.array(duck, dtype="f4"),
+    "asarray of list": lambda np, duck: np.asarray([duck, duck]),
+    "isscalar": lambda np, duck: np.isscalar(duck),
+    "promote_types": lambda np, duck: np.promote_types(duck, "f8"),
+    "sum": lambda np, duck: np.sum(duck),
+    "concatenate": lambda np, duck: np.concatenate([duck, duck]),
+    "linalg": lambda np, duck: np.linalg.norm(duck),
+    "assertion": lambda np, duck: numpy.shape(np.testing.assert_array_equal(numpy.ones(2), numpy.ones(2), duck)),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_only_functions_that_numpy_dispatches_ask_the_operands(name: str) -> None:
+    same(lambda np: ASKED[name](np, Duck()))
+
+
+def test_functions_have_numpys_introspection() -> None:
+    for name in ("sum", "empty_like", "inner", "concatenate", "asarray", "zeros"):
+        ours, real = getattr(np, name), getattr(numpy, name)
+        assert inspect.signature(ours) == inspect.signature(real), name
+        assert getattr(ours, "__text_signature__", None) == getattr(real, "__text_signature__", None), name
+    for name in ("sum", "__array_ufunc__", "to_device", "__add__", "resize"):
+        assert inspect.signature(getattr(np.ndarray, name)) == inspect.signature(getattr(numpy.ndarray, name)), name
+
+
+@pytest.mark.parametrize("name", ["size", "ndim", "nbytes", "itemsize", "T", "mT", "base", "device", "flags", "ctypes"])
+def test_attributes_that_cannot_be_set(name: str) -> None:
+    with pytest.raises(AttributeError) as want:
+        setattr(numpy.zeros(3), name, 1)
+    with pytest.raises(AttributeError) as got:
+        setattr(np.zeros(3), name, 1)
+    assert str(got.value) == str(want.value)
+
+
+def test_what_numpy_says_about_itself() -> None:
+    assert np.__config__ is numpy.__config__
+    with pytest.raises(AttributeError, match="__path_of_nothing__"):
+        np.__path_of_nothing__  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["str", "bytes", "object"])
+def test_names_that_warn_and_are_missing(name: str) -> None:
+    messages = []
+    for module in (numpy, np):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            assert not hasattr(module, name)
+        messages.append([(str(w.message), w.category) for w in said])
+    assert messages[0] == messages[1]
+
+
+def test_names_in_the_text_of_a_matrix_are_the_callers() -> None:
+    def body(np: Any) -> Any:
+        a = np.arange(4.0).reshape(2, 2)
+        b = np.ones((2, 2))
+        made = np.bmat("a,b;b,a"), np.r_["a, b; b, a"], np.bmat([[a, b]]), np.bmat("a", {"a": b}, {})
+        return [numpy.asarray(m) for m in made]
+
+    same(body)
+
+
+def test_functions_along_axes_of_a_matrix() -> None:
+    def body(np: Any) -> Any:
+        made = np.apply_along_axis(np.cumsum, 0, np.matrix([[1, 2], [3, 4]]))
+        return isinstance(made, np.matrix), numpy.asarray(made)
+
+    same(body)

@@ -205,6 +205,37 @@ def test_generators_are_pickled() -> None:
     assert again.random() == rng.random()
 
 
+def test_legacy_generators_are_pickled() -> None:
+    rng = np.random.RandomState(7)
+    rng.standard_normal(3)  # leaves a second number behind
+    make, arguments, state = rng.__reduce__()
+    assert make("MT19937")._bit_generator.__class__.__name__ == "MT19937"
+    again = pickle.loads(pickle.dumps(rng))
+    assert type(again) is np.random.RandomState
+    assert len(arguments) == 1
+    assert state["has_gauss"] == 1
+    assert again.standard_normal() == rng.standard_normal()
+
+
+def test_addresses_of_empty_arrays() -> None:
+    x = np.arange(10.0)
+    assert x[3:4][:-1].__array_interface__["data"][0] - x.__array_interface__["data"][0] == 24
+    assert numpy.asarray(x[10:]).shape == (0,)
+
+
+def test_a_script_unpickles_what_names_old_modules(tmp_path: Any) -> None:
+    script = tmp_path / "old.py"
+    script.write_text(
+        "import pickle, numpy as np\n"
+        "old = b'cnumpy.core.multiarray\\nscalar\\n(cnumpy\\ndtype\\n(Vi4\\nI00\\nI01\\ntR(I3\\nV<\\nNNNI-1\\nI-1\\n'"
+        "b'I0\\ntbc_codecs\\nencode\\n(V\\\\u0007\\\\u0000\\\\u0000\\\\u0000\\nVlatin1\\ntRtR.'\n"
+        "print(repr(pickle.loads(old)))\nimport numpy.emath, numpy.core.numeric\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-m", "offarray", str(script)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "np.int32(7)"
+
+
 def test_a_script_imports_numpys_inner_modules(tmp_path: Any) -> None:
     script = tmp_path / "inner.py"
     script.write_text(

@@ -112,3 +112,26 @@ def test_pickled_and_copied() -> None:
     for y in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
         assert type(y) is Kept
         assert operator.eq(y, x).all()
+
+
+def test_wrapping_in_a_subclass_takes_arrays() -> None:
+    def body(np: Any) -> Any:
+        class Sub(np.ndarray):  # type: ignore[misc]
+            def __array_wrap__(self, arr: Any, context: Any = None, return_scalar: bool = False) -> Any:
+                return super().__array_wrap__(arr, context, return_scalar)
+
+        x = np.arange(3.0).view(Sub)
+        made = x.__array_wrap__(np.ones(3)), np.sqrt(x), x + np.ones(3)
+        return [isinstance(m, Sub) for m in made], [numpy.asarray(m) for m in made]
+
+    same(body)
+
+
+def test_indices_of_a_subclass_are_arrays() -> None:
+    class Sub(np.ndarray):
+        pass
+
+    x = np.array([[0, 1], [2, 0]]).view(Sub)
+    for found in (x.nonzero(), np.nonzero(x)):
+        assert [type(a) is np.ndarray for a in found] == [True, True]
+        assert [a.tolist() for a in found] == [[0, 1], [1, 0]]
