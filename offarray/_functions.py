@@ -118,13 +118,19 @@ def _empty_like(*args: Any, **kwargs: Any) -> Any:
     return unwritten(made) if type(made) is ndarray else made
 
 
+# Types of which no value is an array on a device; what is done with a value that is one is _interchange.py's.
+HERE: frozenset[type] = frozenset({RealArray, ndarray, list, tuple, range, str, bytes, *SCALARS})
+taken: Any = lambda *args, **kwargs: NotImplemented  # noqa: E731
+
+
 def _identity(name: str) -> Any:
     """A conversion that gives a handle back as it is."""
     real = getattr(numpy, name)
+    order = {"ascontiguousarray": {"order": "C"}, "asfortranarray": {"order": "F"}}.get(name, {})
 
     def call(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if type(a) is not ndarray or dtype is not None or args or kwargs:
-            return NotImplemented
+            return NotImplemented if type(a) in HERE else taken(a, dtype, *args, **{**order, **kwargs})
         if name == "ascontiguousarray" and not (a._shape and a.flags.c_contiguous):
             return NotImplemented
         if name == "asfortranarray" and not (a._shape and a.flags.f_contiguous):
@@ -143,7 +149,7 @@ def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **k
         options = {"copy": copy, "order": order, **kwargs}
         return _lazy.fresh(numpy_call(numpy.array, (a, dtype), options))  # elements stay what they are
     if not is_pending(a) or kwargs or order != "K":
-        return NotImplemented
+        return NotImplemented if type(a) in HERE else taken(a, dtype, copy=copy, order=order, **kwargs)
     if dtype is not None and numpy.dtype(dtype) != a._dtype:
         return a.astype(dtype) if copy is not False else NotImplemented
     return a.copy() if copy else a

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from . import _memory, _record
+from . import _functions, _memory, _record
 from ._array import HOST, host, make, ndarray, plain
 from ._dispatch import NATIVE
 from .fusion.node import READY, Base, leaf
@@ -187,44 +186,26 @@ def _capsule(x: Any, place: tuple[int, int]) -> Any:
         return x.__dlpack__()
 
 
-def _takes(x: Any) -> bool:
-    """Whether an object is an array on a device."""
-    return type(x) not in _PLAIN and hasattr(x, "__cuda_array_interface__")
-
-
-_PLAIN: frozenset[type] = frozenset({numpy.ndarray, list, tuple, int, float, complex, bool, str, bytes, range, ndarray})
-
-
-def _taken(plainly: Callable[..., Any]) -> Any:
-    """The form of `asarray` that takes arrays on devices without a copy, and everything else as before."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if args and type(args[0]) not in _PLAIN and _takes(args[0]):
-            return _converted(from_interface(args[0]), *args[1:], **kwargs)
-        return plainly(*args, **kwargs)
-
-    return call
+def taken(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """`asarray` and `array` of an array on a device; NotImplemented for anything else."""
+    if not hasattr(x, "__cuda_array_interface__"):
+        return NotImplemented
+    return _converted(from_interface(x), *args, **kwargs)
 
 
 def _converted(x: ndarray, dtype: Any = None, order: Any = None, *, copy: Any = None, **kwargs: Any) -> Any:
     """An array as `asarray` gives it."""
-    unknown = kwargs.keys() - {"device", "like", "subok", "ndmin"}
+    ndmin = kwargs.pop("ndmin", 0)
+    unknown = kwargs.keys() - {"device", "like", "subok"}
     if unknown:
         raise TypeError(f"asarray() got an unexpected keyword argument {min(unknown)!r}")
+    x = x.reshape((1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
     wanted = x._dtype if dtype is None else numpy.dtype(dtype)
     if order == "F" and not x.flags.f_contiguous or order == "C" and not x.flags.c_contiguous or wanted != x._dtype:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return x.astype(wanted, order=order or "K")
     return x.copy() if copy else x
-
-
-def _array(*args: Any, **kwargs: Any) -> Any:
-    if args and type(args[0]) not in _PLAIN and _takes(args[0]):
-        x = _converted(from_interface(args[0]), *args[1:], **{"copy": True, **kwargs})
-        ndmin = kwargs.get("ndmin", 0)
-        return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
-    return _plain_array(*args, **kwargs)
 
 
 def install(cls: Any) -> None:
@@ -238,11 +219,7 @@ def install(cls: Any) -> None:
     cls.__cuda_array_interface__ = property(interface)
 
 
-_plain_array = NATIVE["array"]
-NATIVE["array"] = _array
-for _name in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
-    _former = NATIVE.get(_name, lambda *args, **kwargs: NotImplemented)
-    NATIVE[_name] = _taken(_former)
+_functions.taken = taken
 NATIVE["from_dlpack"] = from_dlpack
 
 __all__ = ["dlpack_device", "foreign", "from_dlpack", "from_interface", "install", "interface", "resident", "to_dlpack"]

@@ -415,3 +415,15 @@ def test_threads_share_arrays_on_a_device(fake: fakedevice.FakeDevice) -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_order_in_memory_on_the_way_in(fake: fakedevice.FakeDevice) -> None:
+    whole = Theirs(fake, numpy.arange(60.0).reshape(6, 10))
+    turned = Theirs.__new__(Theirs)
+    turned.writeable, turned.version, turned.pointer = True, True, whole.pointer
+    turned.memory = whole.memory.T
+    assert np.ascontiguousarray(turned).flags.c_contiguous and not np.asarray(turned).flags.c_contiguous
+    assert np.asfortranarray(turned).strides == turned.memory.strides
+    assert np.array(turned, order="C").flags.c_contiguous and np.array(turned).flags.f_contiguous
+    for x in (np.ascontiguousarray(turned), np.array(turned, order="F"), np.asarray(turned, dtype="i8")):
+        assert (numpy.asarray(x) == turned.memory).all()
