@@ -16,7 +16,7 @@ import numpy
 from . import _evaluate, _lazy, _record, _views
 from ._array import make, ndarray
 from ._memory import native
-from .fusion.node import PENDING, READY, Base, leaf
+from .fusion.node import MAP, PENDING, READY, Base, Node, leaf
 from .fusion.view import View, contiguous
 from .runtime.buffer import Buffer, allocate
 from .runtime.cudalib import Step
@@ -109,6 +109,39 @@ def evaluated(*operands: ndarray) -> None:
         _evaluate.evaluate(waiting)
 
 
+# ---------------------------------------------------------------------- expressions that no tape holds
+def op(name: str, *sources: Any, dtype: DType | None = None) -> Node:
+    """An operation on nodes and numbers of one type."""
+    kind = next(s.dtype for s in sources if isinstance(s, Node))
+    nodes = tuple(s if isinstance(s, Node) else _record.constant(s, kind) for s in sources)
+    shape = max((s.shape for s in nodes), key=len)
+    return Node(MAP, name, dtype or kind, shape, nodes)
+
+
+def choice(condition: Node, x: Node, y: Node) -> Node:
+    """Elements of `x` where the condition holds, else of `y`."""
+    return Node(MAP, "select", x.dtype, condition.shape, (condition, x, y))
+
+
+def as_type(x: Node, dtype: DType) -> Node:
+    """The elements in another type."""
+    return x if x.dtype == dtype else Node(MAP, "cast", dtype, x.shape, (x,))
+
+
+def value_of(x: ndarray) -> Node:
+    """The elements of an array in C order, as a node."""
+    return _record.read(x, x._shape, tuple(range(len(x._shape))))
+
+
+def pending(node: Node, operands: Sequence[ndarray] = ()) -> ndarray:
+    """A handle on an expression, which is put on the tape."""
+    if node.kind != MAP:
+        node = _record.copied(node, node.shape)
+    node.site = _record.here()
+    return _record.deliver(node, node.shape, tuple(range(len(node.shape))), operands)
+
+
+# ---------------------------------------------------------------------- steps
 @contextmanager
 def step(*operands: ndarray) -> Iterator[Step]:
     """One step of a library on evaluated operands."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy
 
 from . import _lazy
-from ._library_device import np
-from ._library_random import F4, F8, _cast, _op, _places
+from ._library_device import as_type, np, op
+from ._library_random import F4, F8, _places
 from .fusion.node import READ, Node
 from .fusion.view import View, contiguous
 
@@ -27,21 +27,21 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[No
     words: list[Any] = list(counter)
     for n in range(ROUNDS):
         keys = [(k + n * step) & MASK for k, step in zip(key, _STEPS, strict=True)]
-        first, second = _op("multiply", words[0], _FACTORS[0]), _op("multiply", words[2], _FACTORS[1])
+        first, second = op("multiply", words[0], _FACTORS[0]), op("multiply", words[2], _FACTORS[1])
         words = [
-            _op("bitwise_xor", _op("bitwise_xor", _op("right_shift", second, 32), words[1]), keys[0]),
-            _op("bitwise_and", second, MASK),
-            _op("bitwise_xor", _op("bitwise_xor", _op("right_shift", first, 32), words[3]), keys[1]),
-            _op("bitwise_and", first, MASK),
+            op("bitwise_xor", op("bitwise_xor", op("right_shift", second, 32), words[1]), keys[0]),
+            op("bitwise_and", second, MASK),
+            op("bitwise_xor", op("bitwise_xor", op("right_shift", first, 32), words[3]), keys[1]),
+            op("bitwise_and", first, MASK),
         ]
     return words[0], words[1], words[2], words[3]
 
 
 def _unit(upper: Node, lower: Node, zero: bool) -> Node:
     """Numbers of 53 bits in [0, 1), or with `zero` false in (0, 1]."""
-    whole = _op("bitwise_or", _op("left_shift", upper, 21), _op("right_shift", lower, 11))
-    whole = whole if zero else _op("add", whole, 1)
-    return _op("multiply", _cast(whole, F8), 2.0**-53)
+    whole = op("bitwise_or", op("left_shift", upper, 21), op("right_shift", lower, 11))
+    whole = whole if zero else op("add", whole, 1)
+    return op("multiply", as_type(whole, F8), 2.0**-53)
 
 
 class Numbers:
@@ -50,9 +50,9 @@ class Numbers:
     def __init__(self, word: int, count: int, shape: tuple[int, ...]) -> None:
         self.shape = shape
         places = _places(count)
-        zero = _op("multiply", places, 0)
+        zero = op("multiply", places, 0)
         self.words = philox(
-            (_op("bitwise_and", places, MASK), _op("right_shift", places, 32), zero, zero), (word & MASK, word >> 32)
+            (op("bitwise_and", places, MASK), op("right_shift", places, 32), zero, zero), (word & MASK, word >> 32)
         )
 
     def _handle(self, node: Node) -> Any:

@@ -17,7 +17,7 @@ import numpy
 
 from . import _lazy, _record
 from ._array import ndarray
-from ._library_device import evaluated, np, seen
+from ._library_device import as_type, evaluated, np, op, seen
 from .fusion.node import IOTA, MAP, READ, Node
 from .fusion.view import View, contiguous
 from .runtime import placement
@@ -31,41 +31,29 @@ LOW = 12  # bits of the place that the first table resolves
 
 
 # ---------------------------------------------------------------------- expressions
-def _op(name: str, *sources: Any, dtype: DType | None = None) -> Node:
-    """An operation on nodes and numbers of one type."""
-    kind = next(s.dtype for s in sources if isinstance(s, Node))
-    nodes = tuple(s if isinstance(s, Node) else _record.constant(s, kind) for s in sources)
-    shape = max((s.shape for s in nodes), key=len)
-    return Node(MAP, name, dtype or kind, shape, nodes)
-
-
-def _cast(x: Node, dtype: DType) -> Node:
-    return x if x.dtype == dtype else Node(MAP, "cast", dtype, x.shape, (x,))
-
-
 def _places(count: int) -> Node:
-    return _cast(Node(IOTA, "iota", I8, (count,), (), 0), U8)
+    return as_type(Node(IOTA, "iota", I8, (count,), (), 0), U8)
 
 
 def _look(table: ndarray, index: Node) -> Node:
     """Elements of a small table."""
-    return _record.gather_node(table, (_cast(index, I8),), index.shape, 1, (0,), None)
+    return _record.gather_node(table, (as_type(index, I8),), index.shape, 1, (0,), None)
 
 
 def _high(x: Node, y: Node) -> Node:
     """The upper word of the product of two words."""
     mask = 0xFFFFFFFF
-    (a, b), (c, d) = [(_op("right_shift", v, 32), _op("bitwise_and", v, mask)) for v in (x, y)]
-    first = _op("multiply", b, d)
-    middle = _op("add", _op("multiply", a, d), _op("right_shift", first, 32))
-    other = _op("add", _op("multiply", b, c), _op("bitwise_and", middle, mask))
-    top = _op("add", _op("multiply", a, c), _op("right_shift", middle, 32))
-    return _op("add", top, _op("right_shift", other, 32))
+    (a, b), (c, d) = [(op("right_shift", v, 32), op("bitwise_and", v, mask)) for v in (x, y)]
+    first = op("multiply", b, d)
+    middle = op("add", op("multiply", a, d), op("right_shift", first, 32))
+    other = op("add", op("multiply", b, c), op("bitwise_and", middle, mask))
+    top = op("add", op("multiply", a, c), op("right_shift", middle, 32))
+    return op("add", top, op("right_shift", other, 32))
 
 
 def _rotated(x: Node, by: Node) -> Node:
-    back = _op("bitwise_and", _op("subtract", _record.constant(64, U8), by), 63)
-    return _op("bitwise_or", _op("right_shift", x, by), _op("left_shift", x, back))
+    back = op("bitwise_and", op("subtract", _record.constant(64, U8), by), 63)
+    return op("bitwise_or", op("right_shift", x, by), op("left_shift", x, back))
 
 
 # ---------------------------------------------------------------------- PCG64
@@ -112,18 +100,18 @@ def _starts(state: int, increment: int, count: int) -> tuple[ndarray, ndarray]:
 def words_of(state: int, increment: int, count: int) -> Node:
     """The next 64-bit numbers of PCG64."""
     places = _places(count)
-    low, high = _op("bitwise_and", places, (1 << LOW) - 1), _op("right_shift", places, LOW)
+    low, high = op("bitwise_and", places, (1 << LOW) - 1), op("right_shift", places, LOW)
     factors, summands = _steps(increment)
     a, b, s = (
         [_look(t, index) for t in pair]
         for pair, index in ((factors, low), (summands, low), (_starts(state, increment, count), high))
     )
-    bottom = _op("multiply", a[1], s[1])
-    top = _op("add", _high(a[1], s[1]), _op("add", _op("multiply", a[0], s[1]), _op("multiply", a[1], s[0])))
-    lower = _op("add", bottom, b[1])
-    carry = _cast(Node(MAP, "less", BOOL, lower.shape, (lower, bottom)), U8)
-    upper = _op("add", _op("add", top, b[0]), carry)
-    return _rotated(_op("bitwise_xor", upper, lower), _op("right_shift", upper, 58))
+    bottom = op("multiply", a[1], s[1])
+    top = op("add", _high(a[1], s[1]), op("add", op("multiply", a[0], s[1]), op("multiply", a[1], s[0])))
+    lower = op("add", bottom, b[1])
+    carry = as_type(Node(MAP, "less", BOOL, lower.shape, (lower, bottom)), U8)
+    upper = op("add", op("add", top, b[0]), carry)
+    return _rotated(op("bitwise_xor", upper, lower), op("right_shift", upper, 58))
 
 
 class Stream:
@@ -143,10 +131,10 @@ class Stream:
         """The next numbers of 32 bits (as 64): lower half first, and what is left of the last draw before that."""
         kept = 0 if self.half is None else 1
         places = _places(count)
-        own = _op("subtract", _op("maximum", places, 1), 1) if kept else places  # counted without what is left
-        word = _at(self.words(max(-(-(count - kept) // 2), 1)), _op("right_shift", own, 1))
-        turn = _op("multiply", _op("bitwise_and", own, 1), 32)
-        value = _op("bitwise_and", _op("right_shift", word, turn), 0xFFFFFFFF)
+        own = op("subtract", op("maximum", places, 1), 1) if kept else places  # counted without what is left
+        word = _at(self.words(max(-(-(count - kept) // 2), 1)), op("right_shift", own, 1))
+        turn = op("multiply", op("bitwise_and", own, 1), 32)
+        value = op("bitwise_and", op("right_shift", word, turn), 0xFFFFFFFF)
         if not kept:
             return value
         first = Node(MAP, "equal", BOOL, places.shape, (places, _record.constant(0, U8)))
@@ -190,7 +178,7 @@ def _at(node: Node, source: Node) -> Node:
         found = known.get(id(n))
         if found is None:
             if n.kind == IOTA:
-                found = _cast(source, I8)
+                found = as_type(source, I8)
             elif n.kind == MAP:
                 found = Node(MAP, n.op, n.dtype, source.shape if n.shape else (), tuple(map(visit, n.src)))
             elif n.shape and n.kind != READ and len(n.src) > 1:  # a look into a table
@@ -226,12 +214,12 @@ def _delivered(node: Node, shape: tuple[int, ...]) -> ndarray:
 def _unit(stream: Stream, count: int, dtype: DType) -> Node:
     """Numbers in [0, 1) as NumPy makes them, and the state after them."""
     if dtype == F8:
-        whole = _cast(_op("right_shift", stream.words(count), 11), F8)
+        whole = as_type(op("right_shift", stream.words(count), 11), F8)
         stream.took_words(count)
-        return _op("multiply", whole, 1.0 / 9007199254740992.0)
-    whole = _cast(_op("right_shift", stream.halves(count), 8), F4)
+        return op("multiply", whole, 1.0 / 9007199254740992.0)
+    whole = as_type(op("right_shift", stream.halves(count), 8), F4)
     stream.took_halves(count)
-    return _op("multiply", whole, 1.0 / 16777216.0)
+    return op("multiply", whole, 1.0 / 16777216.0)
 
 
 def draw_random(stream: Stream, asked: Any, size: Any = None, dtype: Any = numpy.float64, out: Any = None) -> Any:
@@ -253,7 +241,7 @@ def draw_uniform(stream: Stream, asked: Any, low: Any = 0.0, high: Any = 1.0, si
     count, shape = asked(size, 8)
     if not count:
         return NotImplemented
-    return _delivered(_op("add", _op("multiply", _unit(stream, count, F8), width), low), shape)
+    return _delivered(op("add", op("multiply", _unit(stream, count, F8), width), low), shape)
 
 
 def draw_integers(
@@ -274,8 +262,8 @@ def draw_integers(
     if not count or low == last:
         return NotImplemented
     made = _bounded(stream, count, last - low, kind)
-    shifted = _op("add", made, low & WORD if made.dtype == U8 else low & 0xFFFFFFFF)
-    return _delivered(_cast(shifted, kind), shape)
+    shifted = op("add", made, low & WORD if made.dtype == U8 else low & 0xFFFFFFFF)
+    return _delivered(as_type(shifted, kind), shape)
 
 
 def _bounded(stream: Stream, count: int, reach: int, kind: DType) -> Node:
@@ -293,10 +281,10 @@ def _bounded(stream: Stream, count: int, reach: int, kind: DType) -> Node:
     more = count if not threshold else count + int(count * rate / (1 - rate) + 8 * math.sqrt(count * rate + 1) + 16)
     word = draw(more)
     if wide:
-        value, rest = _high(word, _record.constant(limit, U8)), _op("multiply", word, limit)
+        value, rest = _high(word, _record.constant(limit, U8)), op("multiply", word, limit)
     else:
-        product = _op("multiply", word, limit)
-        value, rest = _op("right_shift", product, 32), _op("bitwise_and", product, every)
+        product = op("multiply", word, limit)
+        value, rest = op("right_shift", product, 32), op("bitwise_and", product, every)
     if not threshold:
         took(count)
         return value

@@ -22,23 +22,28 @@ from ._library_device import (
     Shape,
     address,
     array,
+    as_type,
     bits,
     cast,
+    choice,
     dense,
     evaluated,
     new,
     np,
     on,
+    op,
     owned,
+    pending,
     seen,
     step,
     store,
+    value_of,
 )
 from .fusion.node import IOTA, Node
 from .runtime import cudalib_sort as cub
 
 MOST = 1 << 32  # elements of one sort: places have 32 bits
-U1, U4, U8, I8 = (numpy.dtype(t) for t in ("u1", "u4", "u8", "i8"))
+U1, U4, U8, I8, BOOL = (numpy.dtype(t) for t in ("u1", "u4", "u8", "i8", "?"))
 _UNSIGNED = {1: U1, 2: numpy.dtype("u2"), 4: U4, 8: U8}
 
 
@@ -55,21 +60,21 @@ def key_bits(dtype: Any) -> int:
 def keys_of(x: ndarray, exact: bool) -> Any:
     """The keys of a real array in C order, as a pending array of 32 or 64 bits."""
     dtype = x._dtype
-    if dtype.kind == "b":
-        return cast(x, U4)
+    if dtype.kind in "bu":
+        return cast(x, U4 if dtype.kind == "b" else _key_type(dtype))
     word = _UNSIGNED[dtype.itemsize]
-    if dtype.kind == "u":
-        return cast(x, _key_type(dtype))
-    if dtype.kind == "f" and not exact:
-        with numpy.errstate(all="ignore"):
-            value: Any = x
-            x = np.where(value != value, dtype.type(numpy.nan), value + dtype.type(0))
-    raw: Any = bits(dense(x), word)
-    top = word.type(1 << (key_bits(dtype) - 1))
+    top = 1 << (key_bits(dtype) - 1)
+    x = dense(x)
     if dtype.kind == "i":
-        return cast(raw ^ top, _key_type(dtype))
-    flipped = np.where((raw & top) != 0, ~raw, raw | top)
-    return cast(flipped - word.type(_negative_nans(dtype)), _key_type(dtype))
+        return pending(as_type(op("bitwise_xor", value_of(bits(x, word)), top), _key_type(dtype)), [x])
+    if not exact:
+        value = value_of(x)
+        strange = op("not_equal", value, value, dtype=BOOL)
+        x = pending(choice(strange, op("add", value, numpy.nan), op("add", value, 0)), [x])  # -0.0 + 0 is 0.0
+    raw = value_of(bits(x, word))
+    negative = op("not_equal", op("bitwise_and", raw, top), 0, dtype=BOOL)
+    flipped = choice(negative, op("invert", raw), op("bitwise_or", raw, top))
+    return pending(as_type(op("subtract", flipped, _negative_nans(dtype)), _key_type(dtype)), [x])
 
 
 def _negative_nans(dtype: Any) -> int:
@@ -79,19 +84,16 @@ def _negative_nans(dtype: Any) -> int:
 
 def elements_of(keys: ndarray, dtype: Any) -> ndarray:
     """The elements that exact keys (evaluated) stand for."""
-    if dtype.kind == "u":
-        return cast(keys, dtype)
-    if dtype.kind == "b":
+    if dtype.kind in "bu":
         return cast(keys, dtype)
     word = _UNSIGNED[dtype.itemsize]
-    raw: Any = cast(keys, word)
-    top = word.type(1 << (key_bits(dtype) - 1))
+    raw, top = as_type(value_of(keys), word), 1 << (key_bits(dtype) - 1)
     if dtype.kind == "i":
-        back = raw ^ top
+        back = pending(op("bitwise_xor", raw, top), [keys])
     else:
-        raw = raw + word.type(_negative_nans(dtype))
-        back = np.where((raw & top) != 0, raw & ~top, ~raw)
-    back = dense(back)
+        raw = op("add", raw, _negative_nans(dtype))
+        positive = op("not_equal", op("bitwise_and", raw, top), 0, dtype=BOOL)
+        back = pending(choice(positive, op("bitwise_xor", raw, top), op("invert", raw)), [keys])
     evaluated(back)
     buffer = back._base.node.buffer
     assert buffer is not None
@@ -185,9 +187,18 @@ def shaped(x: ndarray, shape: Shape) -> ndarray:
     return seen(x, lambda g: g.reshape(shape))
 
 
+def _row_of(count: int, length: int) -> Node:
+    """The row of each of `count` rows' elements."""
+    return op("floor_divide", Node(IOTA, "iota", I8, (count * length,), (), 0), length)
+
+
+def _row_bits(count: int) -> int:
+    return max(count - 1, 1).bit_length()
+
+
 def _rows(count: int, length: int) -> tuple[Any, int]:
-    """The row of each of `count` rows' elements, as a key, and its bits."""
-    return cast(iota(count * length, I8) // length, U4), max(count - 1, 1).bit_length()
+    """The rows as a key, and its bits."""
+    return pending(as_type(_row_of(count, length), U4)), _row_bits(count)
 
 
 def ranking(lines: ndarray) -> ndarray:
@@ -210,13 +221,12 @@ def sorted_lines(lines: ndarray, stable: bool) -> ndarray:
         return shaped(gather(line, ranking(lines)), shape)
     keys, width = keys_of(line, True), key_bits(dtype)
     if count > 1:
-        rows, more = _rows(count, n)
-        wide: Any = cast(rows, U8)
-        keys = (wide << numpy.uint64(width)) | cast(keys, U8)
-        width += more
+        row = op("left_shift", as_type(_row_of(count, n), U8), width)
+        keys = pending(op("bitwise_or", row, as_type(value_of(keys), U8)), [keys])
+        width += _row_bits(count)
     made = sorted_keys(keys, 0, width)
     if count > 1:
-        made = cast(made & numpy.uint64((1 << key_bits(dtype)) - 1), _key_type(dtype))  # type: ignore[operator]
+        made = pending(as_type(op("bitwise_and", value_of(made), (1 << key_bits(dtype)) - 1), _key_type(dtype)), [made])
     return shaped(elements_of(made, dtype), shape)
 
 
