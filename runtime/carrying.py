@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from . import cuda, placement, residency
 from .buffer import Buffer
+from .errors import MemoryLimitError
 
 COPIES = 64  # calls of the driver that one copy may take
 
@@ -47,11 +48,14 @@ def carry(
     dense = reach[1] == width * count * len(places)
     device = cuda.device()
     with residency.lock, residency._keeping(source, target):
-        first = residency.use(source, "r", False, begin[0], begin[0] + reach[0]) + begin[0]
-        here = residency.at(target)
-        if not here.host and not here.valid:  # new: memory for all of it at once
-            residency.use(target, "w")
-        second = residency.use(target, "w", dense, begin[1], begin[1] + reach[1]) + begin[1]
+        try:
+            first = residency.use(source, "r", False, begin[0], begin[0] + reach[0]) + begin[0]
+            here = residency.at(target)
+            if not here.host and not here.valid:  # new: memory for all of it at once
+                residency.use(target, "w")
+            second = residency.use(target, "w", dense, begin[1], begin[1] + reach[1]) + begin[1]
+        except MemoryLimitError:
+            return False
         for a, b in places:
             if count == 1:
                 device.move(second + b, first + a, width)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from offarray.runtime import residency, supply, trace
+from offarray.runtime import placement, residency, supply, trace
 from offarray.runtime.config import config
 from offarray.runtime.placement import Rates
 from tests.semantics.test_machine import drive
@@ -50,8 +50,6 @@ def test_evictions(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", [40_000, 50_000])
 def test_work_that_moves_to_and_fro(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second evaluation or so is placed on the other side."""
-    from offarray.runtime import placement
-
     count = 0
 
     def decide(key: object, work: object) -> bool:
@@ -65,3 +63,24 @@ def test_work_that_moves_to_and_fro(seed: int, monkeypatch: pytest.MonkeyPatch) 
     with fakedevice.installed(Rates()), config(eager_size=0, faults="deferred"):
         through(seed)
     assert count > 50
+
+
+def test_parts_of_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device has memory for the parts that it needs alone."""
+    monkeypatch.setattr(residency, "WHOLE", 0)
+    monkeypatch.setattr(residency, "LINE", 8)
+    with fakedevice.installed(), config(eager_size=0, faults="deferred"):
+        through(60_000)
+
+
+def test_a_device_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps run in pieces, and on the host where that is not enough."""
+    monkeypatch.setattr(placement, "decide", lambda key, work: True)
+    monkeypatch.setattr(placement, "SMALL", 0)
+    monkeypatch.setattr("offarray._place.SMALL", 0)
+    with fakedevice.installed(Rates()) as fake, config(eager_size=0, faults="deferred"):
+        fake.capacity = 3000
+        before = dict(trace.counters)
+        through(70_000)
+        assert trace.counters["split_steps"] > before["split_steps"]
+        assert trace.counters["evictions"] > before["evictions"]
