@@ -430,7 +430,7 @@ def public(
     direct = door is host and writes is None and not always
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and elsewhere(kwargs.get("device")):
+        if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
             return placed(call, args, kwargs)
         if direct and args and type(args[0]) is ndarray:
             answer = quick(run, args, kwargs)
@@ -462,10 +462,13 @@ def elsewhere(device: Any) -> bool:
 
 def placed(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An array made on the device named."""
-    from . import _device  # stands on this module
+    from . import _device, _interchange  # they stand on this module
 
     with _device.device(kwargs.pop("device")) as block:
-        return _device.to_device(call(*args, **kwargs), block.name)
+        made = call(*args, **kwargs)
+        if block.name == "cpu" and _interchange.is_outside(made):  # it stays where others look at it
+            return _interchange.brought(made)
+        return _device.to_device(made, block.name)
 
 
 def _derived(value: Any) -> bool:

@@ -105,6 +105,17 @@ def _brought(x: ndarray, max_version: Any, copy: Any) -> Any:
     return numpy.array(host(x)).__dlpack__(max_version=max_version, dl_device=(dlpack.CPU, 0))
 
 
+def is_outside(x: Any) -> bool:
+    """Whether an array is in memory of a device that others look at."""
+    copy = resident(x) if type(x) is ndarray else None
+    return copy is not None and bool(copy.outside)
+
+
+def brought(x: ndarray) -> ndarray:
+    """A copy of an array on the host."""
+    return _memory.fresh(numpy.array(host(x)))  # type: ignore[no-any-return]
+
+
 def interface(x: ndarray) -> dict[str, Any]:
     """CUDA's array interface, version 3, of an array that lives on a device; others have no such attribute."""
     copy = resident(x)
@@ -174,7 +185,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
         raise ValueError(f"the array is on cuda:{about()[1]}: it cannot be taken over on {device!r}")
     made = foreign(*dlpack.consume(_capsule(x, about())))
     if device == "cpu":
-        return _memory.fresh(numpy.array(host(made)))
+        return brought(made)
     return made.copy() if copy else made
 
 
@@ -205,7 +216,7 @@ def _converted(x: ndarray, dtype: Any = None, order: Any = None, *, copy: Any = 
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return x.astype(wanted, order=order or "K")
-    return x.copy() if copy else x
+    return x.copy(order or "K") if copy else x
 
 
 def install(cls: Any) -> None:

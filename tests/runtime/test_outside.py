@@ -209,8 +209,10 @@ def test_copies_and_conversions_on_the_way_in(fake: fakedevice.FakeDevice) -> No
         np.from_dlpack(theirs, copy=True),
     ]
     host = np.from_dlpack(theirs, device="cpu")
+    copies.append(np.asarray(theirs, device="cpu"))
+    assert copies[-1].device == host.device == "cpu"
     theirs.memory[3] = 100
-    assert [float(c[3]) for c in copies] == [3] * 4 and float(host[3]) == 3
+    assert [float(c[3]) for c in copies] == [3] * 5 and float(host[3]) == 3
     assert np.array(theirs, ndmin=3).shape == (1, 1, N)
     with pytest.raises(ValueError, match="without a copy"):
         np.from_dlpack(theirs, device="cpu", copy=False)
