@@ -53,6 +53,8 @@ class Variant(NamedTuple):
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
     tile: int  # axis that a block's warps go along, one by one; -1 for none
     deep: bool  # whether inner loops are divided rather than those around them
+    square: bool  # whether a chunk is a range of the first folded axis, one index a thread, by one of the second
+    fixed: tuple[tuple[int, int], ...]  # axes of short inner loops, with their extents: such loops are written out
     small: bool  # whether units and steps can be counted in 32 bits
     aligned: int  # operands (mask) that allow 16-byte accesses
     half: int  # operands (mask) that allow 8-byte accesses
@@ -126,6 +128,13 @@ class DeviceEmitter(Emitter):
         self.code.add(f"store i32 {self.code.op(f'select i1 {condition}, i32 1, i32 {former}')}, ptr {self.flag}")
 
     # ------------------------------------------------------------------ units
+    def extent(self, axis: int) -> str:
+        """An axis' extent: a register, or a constant."""
+        for a, extent in self.variant.fixed:
+            if a == axis:
+                return str(extent)
+        return super().extent(axis)
+
     def extents_of(self, axes: tuple[int, ...]) -> str:
         """Product of extents."""
         total = "1"

@@ -67,6 +67,8 @@ class DeviceLoops(Loops):
                 states, lanes = self._in_sequence((loop.axis,), [], loop.body, loop, frame, False, 1)
             else:
                 states, lanes = self._scans(loop, frame)
+        elif chunk and variant.square:
+            states, lanes = self._square(axes, between, body, loop, frame)
         elif not alone and variant.keep:
             states, lanes = self._kept(axes, between, body, loop, frame)
         elif alone and not chunk:
@@ -115,6 +117,13 @@ class DeviceLoops(Loops):
     def _body(self, between: list[Level], body: Level, inner: Frame, divided: bool) -> States:
         """What happens at one step."""
         former, self.inside = self.inside, self.inside or divided
+        self._between(between, inner)
+        elements = self.device.level(body, inner)
+        self.inside = former
+        return elements
+
+    def _between(self, between: list[Level], inner: Frame) -> None:
+        """What is computed between perfectly nested loops."""
         for level in between:
             computed: list[int] = []
             for step in level.steps:
@@ -122,9 +131,6 @@ class DeviceLoops(Loops):
                     self.device.values(level, inner, step)
                     computed += step
             self.device.after(level, inner, computed)
-        elements = self.device.level(body, inner)
-        self.inside = former
-        return elements
 
     def _in_sequence(
         self, axes: tuple[int, ...], between: list[Level], body: Level, loop: Loop, frame: Frame, chunk: bool, step: int
@@ -176,6 +182,37 @@ class DeviceLoops(Loops):
             return "0", stop
         start = self.code.op(f"mul i64 {self._chunk()}, %length")
         return start, self._lesser(self.code.op(f"add i64 {start}, %length"), stop)
+
+    def _square(
+        self, axes: tuple[int, ...], between: list[Level], body: Level, loop: Loop, frame: Frame
+    ) -> tuple[States, dict[int, int]]:
+        """A chunk of two folded axes: each thread has one index of the first, and goes through some of the second."""
+        code, device = self.code, self.device
+        assert device.group is not None
+        extent, block = device.extent(axes[0]), device.variant.block
+        blocks = code.op(f"udiv i64 {code.op(f'add i64 {extent}, {block - 1}')}, {block}")
+        first = code.op(f"mul i64 {code.op(f'urem i64 {self._chunk()}, {blocks}')}, {block}")
+        first = code.op(f"add i64 {first}, {device.group.number}")
+        within = code.op(f"icmp ult i64 {first}, {extent}")
+        outer = frame.enter(axes[0], code.op(f"select i1 {within}, i64 {first}, i64 0"))
+        self._between(between, outer)
+        lanes = self._lanes(loop, 1, axes, outer)
+        packing = Packing({n: device.kinds[n] for n in loop.folds}, lanes)
+        start = code.op(f"mul i64 {code.op(f'udiv i64 {self._chunk()}, {blocks}')}, %length")
+        stop = self._lesser(code.op(f"add i64 {start}, %length"), device.extent(axes[1]))
+
+        def at(index: str, flat: State) -> State:
+            now = packing.cut(flat)
+            elements = self._body([], body, outer.enter(axes[1], index), True)
+            return packing.flat({n: join(code, device.kinds[n], 1, now[n], elements[n]) for n in loop.folds})
+
+        flat = packing.flat({n: device.kinds[n].identity(1) for n in loop.folds})
+        done = packing.cut(counted(code, start, stop, 1, packing.types(), flat, at))
+        for n in loop.folds:
+            kind = device.kinds[n]
+            done[n] = choose(code, 1, within, kind.types(1), done[n], kind.identity(1))
+            self.partial.add(n)
+        return done, lanes
 
     def _lesser(self, a: str, b: str) -> str:
         return self.code.call("i64", "llvm.smin.i64", ("i64", a), ("i64", b))

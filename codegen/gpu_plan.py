@@ -30,6 +30,7 @@ LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
 ROWS = 4  # rows that a thread takes together where several operands may share them
 SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
+WRITTEN = 8  # steps of an inner loop that is written out
 SCAN = 16  # elements of a thread in a tile of a scan
 
 
@@ -102,7 +103,8 @@ class Choice:
             lanes, even = 1, True
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
-            0, 1, self._by_rows(role, axes, lanes, group), -1, False, self.small, self.aligned, self.half, self.natural,
+            0, 1, self._by_rows(role, axes, lanes, group), -1, False, False, (), self.small, self.aligned, self.half,
+            self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -201,9 +203,13 @@ class Choice:
         nests = [nest(loop) for loop in loops]
         row = max(self.size(axes_mask(n[0])) for n in nests)
         inner = max(self._longest(loop) for loop in loops)
+        fixed = tuple(sorted({pair for _, _, body in nests for pair in self._short(body)}))
+        variant = variant._replace(fixed=fixed)
         if row <= 2 and inner <= 4:
             return variant
-        warp = self.variant("whole", stores, axes, 32, THREADS)
+        if fixed and self.size(axes) >= MANY and self._apart(axes, axes_mask(a for n in nests for a in n[0])):
+            return variant
+        warp = self.variant("whole", stores, axes, 32, THREADS)._replace(fixed=fixed)
         if any(loop.scans for loop in loops):
             warp = warp._replace(lanes=1, even=True)
             return warp if max(row, inner) <= 128 else warp._replace(group=512, block=512)
@@ -249,6 +255,8 @@ class Choice:
         now = tuple(n for n in first if s.space(("fold", n)) == space)
         row, points = self.size(space & ~axes), self.size(axes)
         column = self.vector >= 0 and bool(axes >> self.vector & 1)
+        apart = not column and points >= THREADS and self._apart(axes, space & ~axes)
+        column = column or apart
         variant = self.variant("part", (), axes, 1 if column else THREADS, THREADS)._replace(folds=now)
         pass_ = self.one(variant)
         if (column and (pass_.units >= MANY or row <= 128)) or (not column and (row < ROW or points >= BLOCKS // 4)):
@@ -257,6 +265,9 @@ class Choice:
         if len(loops) != 1 or loops[0].scans:
             return None
         inner_axes, _, body = nest(loops[0])
+        variant = variant._replace(fixed=self._short(body))
+        if not column and len(inner_axes) == 2 and self._apart(*(1 << a for a in inner_axes)):
+            return self._square(variant, inner_axes), now
         if column:
             steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-4 * MANY // pass_.units)
         else:
@@ -270,6 +281,33 @@ class Choice:
             return None
         length = -(-steps // chunks)
         return self.one(variant, -(-steps // length), length), now
+
+    def _apart(self, some: int, others: int) -> bool:
+        """Whether no operand is read that varies over axes of both masks: then neighbours need not be neighbours."""
+        for v in self.kernel.values:
+            if isinstance(v.arg, Load):
+                used = axes_mask(a for a, c in enumerate(v.arg.strides) if c)
+                if v.src or used & some and used & others:
+                    return False
+        return True
+
+    def _short(self, body: Level) -> tuple[tuple[int, int], ...]:
+        """The axes of short loops within a body, with their extents."""
+        found: dict[int, int] = {}
+        waiting = self._loops(body)
+        for loop in waiting:
+            waiting += self._loops(loop.body)
+            if self.extents[loop.axis] <= WRITTEN:
+                found[loop.axis] = self.extents[loop.axis]
+        return tuple(sorted(found.items()))
+
+    def _square(self, variant: Variant, axes: tuple[int, ...]) -> Pass:
+        """Chunks of the two axes of a fold."""
+        first, second = (self.extents[a] for a in axes)
+        blocks = -(-first // THREADS)
+        parts = max(min(-(-2 * BLOCKS // blocks), second // 64, (MOST - 1) // blocks), 1)
+        length = -(-second // parts)
+        return self.one(variant._replace(square=True, lanes=1, even=True), blocks * -(-second // length), length)
 
     def _chunked_scans(self, axes: int, folds: list[int], stores: tuple[int, ...]) -> list[Pass]:
         """The launch of independent scans along one long axis; none if units alone are enough."""

@@ -168,6 +168,15 @@ def pairs(n: int, m: int, dims: int) -> Builder:
     return k
 
 
+def distances(n: int, m: int, dtype: str = "f8") -> Builder:
+    """Sum of the distances between two sets of points."""
+    k = Builder(n, m, 3)
+    d = k.op("subtract", dtype, k.load(fill(n, 3, dtype=dtype), 0, 2), k.load(fill(m, 3, dtype=dtype, seed=1), 1, 2))
+    square = k.fold("add", (2,), k.op("multiply", dtype, d, d, fault=KINDS), fault=10)
+    k.store(numpy.zeros((), dtype), k.fold("add", (0, 1), k.op("sqrt", dtype, square, fault=KINDS), fault=10))
+    return k
+
+
 def gathered(n: int, dtype: str = "f4") -> Builder:
     """Rows of a table, and a plain operand."""
     k = Builder(n, 64)
@@ -273,6 +282,8 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "normalised": lambda: normalised(1_000_000),
     "pairs": lambda: pairs(300, 500, 3),
     "pairs deep": lambda: pairs(300, 50, 128),
+    "pairs many": lambda: pairs(700, 1100, 2),
+    "distances": lambda: distances(600, 1100),
     "scan": lambda: scanned((100_000,), (0,)),
     "scan short": lambda: scanned((3000,), (0,)),
     "scan long rows": lambda: scanned((3, 100_001), (1,), "multiply", "i4"),
