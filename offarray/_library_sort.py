@@ -70,7 +70,7 @@ def keys_of(x: ndarray, exact: bool) -> Any:
     if not exact:
         value = value_of(x)
         strange = op("not_equal", value, value, dtype=BOOL)
-        x = pending(choice(strange, op("add", value, numpy.nan), op("add", value, 0)), [x])  # -0.0 + 0 is 0.0
+        x = pending(choice(strange, _record.constant(numpy.nan, dtype), op("add", value, 0)), [x])  # -0.0 + 0 is 0.0
     raw = value_of(bits(x, word))
     negative = op("not_equal", op("bitwise_and", raw, top), 0, dtype=BOOL)
     flipped = choice(negative, op("invert", raw), op("bitwise_or", raw, top))
