@@ -51,7 +51,7 @@ class Emitter:
             n: kind_of(kernel, n) for n, v in enumerate(kernel.values) if isinstance(v.arg, Fold)
         }
         self.fault_byte = {n: k for k, n in enumerate(kernel.faults)}
-        self.checked = checked(kernel)
+        self.checked = checked(kernel, exact)
         self.flag: str | None = None  # where the function notes that something is suspicious
         if self.fault_byte and not exact:
             self.flag = self.code.alloca("i32", 4)

@@ -16,7 +16,7 @@ from .text import PARTS, Code, Reg
 # float operations whose faults other than UNDER show in a result that is not finite
 _SHOWN = frozenset(VECTOR) | {"add", "subtract", "multiply", "divide", "sqrt", "square"}
 # float operations that give nothing finite where a source is not finite
-_PASSING = frozenset(["add", "subtract", "multiply", "negative", "positive", "absolute", "square"])
+_PASSING = frozenset(["add", "subtract", "multiply", "negative", "positive", "absolute", "square", "sqrt"])
 
 SINK = -1  # operand of a store that only makes sure that its value is computed
 
@@ -27,8 +27,11 @@ def can_rerun(kernel: Kernel) -> bool:
     return all(o.access == "w" and o.noalias for o in written)
 
 
-def checked(kernel: Kernel) -> set[int]:
-    """The faulting values that must be looked at: the others' faults show in a later one among them."""
+def checked(kernel: Kernel, exact: bool) -> set[int]:
+    """The faulting values that must be looked at: the others' faults show in a later one among them.
+
+    Where kinds are not reported exactly, what goes into a sum shows in the sum, which is looked at when it is complete.
+    """
     values = kernel.values
     found: set[int] = set()
     shown: set[int] = set()
@@ -38,6 +41,8 @@ def checked(kernel: Kernel) -> set[int]:
         if value.fault and not (n in shown and plain and value.op in _SHOWN):
             found.add(n)
         visible = n in shown or (n in found and value.op in _SHOWN and bool(value.fault & (OVER | INVALID)))
+        if not exact and is_summed(kernel, n) and values[value.src[0]].dtype == value.dtype:
+            shown.add(value.src[0])
         if visible and value.op in _PASSING:
             shown.update(s for s in value.src if values[s].dtype == value.dtype and values[s].dom == value.dom)
     return found
