@@ -23,7 +23,15 @@ from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import placement, trace
 from .runtime.buffer import Buffer, allocate, settle, unsettled
 from .runtime.config import settings
-from .runtime.errors import CheckError, DeviceError, DeviceLostError, LostValueError, MemoryLimitError, MovedError
+from .runtime.errors import (
+    CheckError,
+    CompileError,
+    DeviceError,
+    DeviceLostError,
+    LostValueError,
+    MemoryLimitError,
+    MovedError,
+)
 from .runtime.program import Grid, Launch, Program, execute
 from .runtime.target import Target
 
@@ -50,7 +58,7 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
             consumed: list[Node] = []
             try:
                 order = _run(roots, wanted, faults, consumed, looked)
-            except (DeviceError, MemoryLimitError) as error:
+            except (CompileError, DeviceError, MemoryLimitError) as error:
                 order = _on_host(error, roots, wanted, faults, consumed)
             for node in order:
                 if not node.demanded:  # computed on the way, and nobody's any more
@@ -66,9 +74,11 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
         _errstate.report(faults)
 
 
+Broken = CompileError | DeviceError | MemoryLimitError  # what a device may raise
+
+
 def _on_host(
-    error: DeviceError | MemoryLimitError, roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]],
-    consumed: list[Node],
+    error: Broken, roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node]
 ) -> list[Node]:  # fmt: skip
     """Do on the host what a device could not, if the choice is ours and nothing is gone; else raise, with the line."""
     if placement.lost:
@@ -79,7 +89,7 @@ def _on_host(
         try:
             with placement.on("cpu"):
                 return _run(roots, open_, faults, consumed, False) if open_ else []
-        except (DeviceError, MemoryLimitError) as other:
+        except (CompileError, DeviceError, MemoryLimitError) as other:
             error = other
     raise located(error, open_[0].site if open_ else None) from error.__cause__
 
@@ -102,13 +112,13 @@ def _fail_lost(roots: Sequence[Node]) -> None:
     pending_order(roots)
 
 
-def located(error: DeviceError | MemoryLimitError, site: Any) -> DeviceError | MemoryLimitError:
+def located(error: Broken, site: Any) -> Broken:
     """The error of a device with the user's line."""
     text = str(_with_largest(error)) if isinstance(error, MemoryLimitError) else str(error)
     if site is None or getattr(error, "located", False):
         return error if text == str(error) else type(error)(text)
     made = type(error)(f"{text} (computing what {line(site)} asks for)")
-    made.begun, made.located = error.begun, True  # type: ignore[union-attr]
+    made.begun, made.located = getattr(error, "begun", True), True  # type: ignore[union-attr]
     return made
 
 

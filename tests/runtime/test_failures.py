@@ -12,7 +12,14 @@ import pytest
 import offarray as np
 from offarray.runtime import cuda, errors, placement, residency, supply
 from offarray.runtime.config import config
-from offarray.runtime.errors import DeviceError, DeviceLostError, LostValueError, MemoryLimitError, NoDeviceError
+from offarray.runtime.errors import (
+    CompileError,
+    DeviceError,
+    DeviceLostError,
+    LostValueError,
+    MemoryLimitError,
+    NoDeviceError,
+)
 
 from . import fakedevice
 
@@ -118,6 +125,7 @@ def attempts(failing: Failing, program: Callable[[Any, list[Any]], Any]) -> int:
 ERRORS: dict[str, Callable[[], Exception]] = {
     "device": lambda: DeviceError("cuCall: CUDA_ERROR_MADE_UP"),
     "memory": lambda: MemoryLimitError("cuMemAllocAsync: the device has not enough memory"),
+    "build": lambda: CompileError("libdevice is missing: CUDA_ERROR_MADE_UP"),
 }
 
 
@@ -136,7 +144,7 @@ def test_each_call_fails_in_turn(failing: Failing, program: str, kind: str) -> N
         result, raised = None, None
         try:
             result = plain(run(np, values))
-        except (DeviceError, MemoryError) as error:
+        except (CompileError, DeviceError, MemoryError) as error:
             raised = error
         failing.disarm()
         if raised is None:  # the host went on, or the memory of others sufficed
