@@ -89,7 +89,7 @@ def to_device(x: Any, device: str | None = None) -> Any:
         _evaluate.target()  # the device is in use from here on
         buffer = _buffer(x, name)
         if buffer.nbytes:
-            with residency.explicit(), residency.lock, residency._keeping(buffer):
+            with residency.explicit(), residency.lock, residency.keeping(buffer):
                 residency.use(buffer, "r")
     return x
 

@@ -47,7 +47,7 @@ def carry(
     reach = [p + q for p, q in zip(places[-1], ((count - 1) * step + width, (count - 1) * room + width), strict=True)]
     dense = reach[1] == width * count * len(places)
     device = cuda.device()
-    with residency.lock, residency._keeping(source, target):
+    with residency.lock, residency.keeping(source, target):
         try:
             first = residency.use(source, "r", False, begin[0], begin[0] + reach[0]) + begin[0]
             here = residency.at(target)

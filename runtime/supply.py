@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from . import cuda, trace
@@ -16,7 +18,7 @@ from .config import settings
 from .errors import MemoryLimitError
 
 if TYPE_CHECKING:
-    from .residency import Copy
+    from .copies import Copy
 
 _users: dict[int, weakref.ref[Buffer]] = {}  # id of a copy with memory -> its buffer
 _busy: set[int] = set()  # ids of the buffers of a launch
@@ -104,3 +106,14 @@ def lost() -> None:
     for buffer in users():
         buffer.device.abandon()
     _users.clear()
+
+
+@contextmanager
+def keeping(*some: Buffer) -> Iterator[None]:
+    """Buffers that stay on the device within the block."""
+    mine = {id(b) for b in some} - _busy
+    _busy.update(mine)
+    try:
+        yield
+    finally:
+        _busy.difference_update(mine)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from offarray.runtime import placement, residency, supply, trace
+from offarray.runtime import copies, placement, supply, trace
 from offarray.runtime.config import config
 from offarray.runtime.placement import Rates
 from tests.semantics.test_machine import drive
@@ -40,7 +40,7 @@ def test_evictions(monkeypatch: pytest.MonkeyPatch) -> None:
             supply.evict(device)  # type: ignore[arg-type]
         return plain(device, nbytes)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(residency, "take", take)
+    monkeypatch.setattr(supply, "take", take)
     with fakedevice.installed(), config(eager_size=0, faults="deferred"):
         before = trace.counters["evictions"]
         through(30_000)
@@ -67,8 +67,8 @@ def test_work_that_moves_to_and_fro(seed: int, monkeypatch: pytest.MonkeyPatch) 
 
 def test_parts_of_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The device has memory for the parts that it needs alone."""
-    monkeypatch.setattr(residency, "WHOLE", 0)
-    monkeypatch.setattr(residency, "LINE", 8)
+    monkeypatch.setattr(copies, "WHOLE", 0)
+    monkeypatch.setattr(copies, "LINE", 8)
     with fakedevice.installed(), config(eager_size=0, faults="deferred"):
         through(60_000)
 
