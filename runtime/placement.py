@@ -6,7 +6,6 @@ for each machine and kept on disk. Nothing here loads a driver before much work 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -289,6 +288,8 @@ def key_of(device: Any) -> str:
 
 def known(device: Any) -> Rates:
     """The rates of this machine with a device: read from disk, or measured and kept there."""
+    import json
+
     from . import cache
 
     key = key_of(device)
