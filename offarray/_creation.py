@@ -277,9 +277,15 @@ def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
 
 def _scan(monoid: str) -> Any:
     def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        if type(x) is not ndarray or small((x,)) or not native(x._dtype) or out is not None or not _lazy.elements(x):
+        if type(x) is not ndarray or small((x,)) or not native(x._dtype) or not _lazy.elements(x):
             return NotImplemented
         if axis is None and len(x._shape) == 1:
+        if out is not None:
+            if type(out) is tuple and len(out) == 1:
+                out = out[0]
+            if type(out) is not ndarray:
+                return NotImplemented
+            dtype = out._dtype if dtype is None else dtype
             axis = 0
         axes = _reductions.axes_of(axis, len(x._shape)) if axis is not None and type(axis) is not tuple else None
         loop = _dtype(dtype, _reductions._accumulator(monoid, x._dtype))
@@ -290,12 +296,47 @@ def _scan(monoid: str) -> Any:
         source = _record.cast(_record.read(x, x._shape, order), loop, _record._errstate.armed(), site)
         node = _record.fold_node(source, monoid, (order.index(axes[0]),), loop, site, "prefix")
         assert node.kind == FOLD
-        return _record.deliver(node, x._shape, order, [x])
+        made = _record.deliver(node, x._shape, order, [x])
+        return made if out is None else _reductions.deliver(made, out)
 
     return call
 
 
 def fill(x: Any, value: Any) -> Any:
+_SCANS = frozenset(("add", "multiply", "maximum", "minimum"))
+
+
+def accumulate(real: numpy.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`ufunc.accumulate(array, axis=0, dtype=None, out=None)`."""
+    given = dict(zip(("axis", "dtype", "out"), args[1:], strict=False)) | kwargs
+    if not args or real.__name__ not in _SCANS or not given.keys() <= {"axis", "dtype", "out"}:
+        return NotImplemented
+    return _scan(real.__name__)(args[0], **{"axis": 0, **given})
+
+
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0,
+    *, device: Any = None,
+) -> Any:  # fmt: skip
+    """Evenly spaced numbers over an interval; see `numpy.linspace`."""
+    numbers = (int, float, numpy.float64)
+    if type(start) not in numbers or type(stop) not in numbers or type(num) is not int or num <= settings.eager_size:
+        return NotImplemented
+    if retstep is not False or dtype is not None or axis != 0 or device is not None or num < 2:
+        return NotImplemented
+    begin, end = float(start), float(stop)
+    gaps = num - 1 if endpoint else num
+    step = (end - begin) / gaps
+    if not math.isfinite(step) or step == 0.0:
+        return NotImplemented
+    kind, site = numpy.dtype("f8"), _record.here()
+    node = _line(num, kind.type(begin), kind.type(step), kind, site)
+    if endpoint:  # the last one is the end itself
+        last = Node(MAP, "equal", _BOOL, (num,), (_index(num), constant(num - 1, _I8)), None, 0, site)
+        node = Node(MAP, "select", kind, (num,), (last, constant(end, kind), node), None, 0, site)
+    return _lazy.pending(node, (num,), (0,))
+
+
     """Set every element; see `numpy.ndarray.fill`."""
     if type(x) is not ndarray or (x._at is HOST and x._np.size <= settings.eager_size) or not native(x._dtype):
         return NotImplemented
@@ -404,6 +445,7 @@ NATIVE.update(
         "ones_like": _like(1),
         "arange": arange,
         "where": where,
+        "linspace": linspace,
         "astype": _astype_function,
         "ndarray.astype": astype,
         "clip": clip,

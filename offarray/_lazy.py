@@ -140,6 +140,9 @@ def _refuse(real: numpy.ufunc, values: Any) -> None:
     real(*[numpy.broadcast_to(v._dtype.type(0), v._shape) if type(v) is ndarray else settled(v) for v in values])
 
 
+_RECORDED = frozenset(("out", "where", "dtype", "casting", "subok"))  # options of the calls that are recorded
+
+
 def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -> Any:
     """Record `real(*values, **kwargs)`; NotImplemented where it is not recorded."""
     if real.signature is not None:
@@ -147,7 +150,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     out, where, dtype, casting = None, True, None, "same_kind"
     always = False  # an array also for operands without axes
     if kwargs:
-        if not kwargs.keys() <= {"out", "where", "dtype", "casting"} or kwargs.get("casting", "same_kind") not in (
+        if not kwargs.keys() <= _RECORDED or kwargs.get("casting", "same_kind") not in (
             "same_kind",
             "unsafe",
         ):
@@ -155,6 +158,8 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         out, where, casting = kwargs.get("out"), kwargs.get("where", True), kwargs.get("casting", casting)
         if out is Ellipsis:
             out, always = None, True
+        if where is numpy._NoValue:  # type: ignore[attr-defined]  # as NumPy's own code passes it on
+            where = True
         if type(out) is tuple:
             if len(out) == 2 == real.nout and kwargs.keys() == {"out"}:
                 return _two(real, values, out)

@@ -13,7 +13,19 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _direct, _dispatch, _fallback, _handle, _indexing, _lazy, _products, _rebind, _reductions
+from . import (
+    _choosing,
+    _creation,
+    _direct,
+    _dispatch,
+    _fallback,
+    _handle,
+    _indexing,
+    _lazy,
+    _products,
+    _rebind,
+    _reductions,
+)
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result, written
 from ._handle import Handle
@@ -153,6 +165,10 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
             return answer
     elif method == "reduce":
         answer = _reductions.ufunc_reduce(uf.real, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    elif method == "accumulate":
+        answer = _creation.accumulate(uf.real, args, kwargs)
         if answer is not NotImplemented:
             return answer
     elif method == "outer" and not kwargs:
