@@ -14,7 +14,8 @@ import numpy
 
 from . import _lazy
 from ._library_device import as_type, np, op
-from ._library_random import F4, F8, _places
+from ._library_random import F4, F8
+from ._library_streams import places_of
 from .fusion.node import READ, Node
 from .fusion.view import View, contiguous
 
@@ -49,7 +50,7 @@ class Numbers:
 
     def __init__(self, word: int, count: int, shape: tuple[int, ...]) -> None:
         self.shape = shape
-        places = _places(count)
+        places = places_of(count)
         zero = op("multiply", places, 0)
         self.words = philox(
             (op("bitwise_and", places, MASK), op("right_shift", places, 32), zero, zero), (word & MASK, word >> 32)

@@ -1,8 +1,6 @@
-"""Random numbers made on a device, with NumPy's very bits: each element jumps ahead to its own place in the stream.
+"""Random numbers made on a device, with NumPy's very bits.
 
-in: `offarray.random.Generator`; out: one kernel that reads nothing but two small tables, and the generator's state as
-if NumPy had drawn.  PCG64 is a linear recurrence modulo 2^128: k steps are one multiplication and one addition, whose
-factors are looked up for the low and the high part of k.
+in: `offarray.random.Generator`; out: one kernel for each draw from the streams of `_library_streams`.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -18,180 +15,16 @@ import numpy
 from . import _lazy, _record
 from ._array import ndarray
 from ._library_device import as_type, evaluated, np, op, seen
-from .fusion.node import IOTA, MAP, READ, Node
+from ._library_streams import BOOL, STREAMS, U8, WORD, Stream, high_word
+from .fusion.node import READ, Node
 from .fusion.view import View, contiguous
 from .runtime import placement
 from .runtime.config import settings
 
 DType = numpy.dtype[Any]
-U8, U4, I8, F8, F4, BOOL = (numpy.dtype(t) for t in ("u8", "u4", "i8", "f8", "f4", "?"))
-MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64
-WORD, WIDE = (1 << 64) - 1, (1 << 128) - 1
-LOW = 12  # bits of the place that the first table resolves
+F8, F4 = numpy.dtype("f8"), numpy.dtype("f4")
 
 
-# ---------------------------------------------------------------------- expressions
-def _places(count: int) -> Node:
-    return as_type(Node(IOTA, "iota", I8, (count,), (), 0), U8)
-
-
-def _look(table: ndarray, index: Node) -> Node:
-    """Elements of a small table."""
-    return _record.gather_node(table, (as_type(index, I8),), index.shape, 1, (0,), None)
-
-
-def _high(x: Node, y: Node) -> Node:
-    """The upper word of the product of two words."""
-    mask = 0xFFFFFFFF
-    (a, b), (c, d) = [(op("right_shift", v, 32), op("bitwise_and", v, mask)) for v in (x, y)]
-    first = op("multiply", b, d)
-    middle = op("add", op("multiply", a, d), op("right_shift", first, 32))
-    other = op("add", op("multiply", b, c), op("bitwise_and", middle, mask))
-    top = op("add", op("multiply", a, c), op("right_shift", middle, 32))
-    return op("add", top, op("right_shift", other, 32))
-
-
-def _rotated(x: Node, by: Node) -> Node:
-    back = op("bitwise_and", op("subtract", _record.constant(64, U8), by), 63)
-    return op("bitwise_or", op("right_shift", x, by), op("left_shift", x, back))
-
-
-# ---------------------------------------------------------------------- PCG64
-def jump(steps: int, increment: int) -> tuple[int, int]:
-    """Factor and summand of so many steps of PCG64."""
-    factor, summand = 1, 0
-    one, more = MULTIPLIER, increment
-    while steps:
-        if steps & 1:
-            factor, summand = factor * one & WIDE, (summand * one + more) & WIDE
-        one, more = one * one & WIDE, (one + 1) * more & WIDE
-        steps >>= 1
-    return factor, summand
-
-
-def _table(words: list[int]) -> tuple[ndarray, ndarray]:
-    """Numbers of 128 bits as upper and lower words."""
-    upper = numpy.array([w >> 64 for w in words], U8)
-    return _lazy.fresh(upper), _lazy.fresh(numpy.array([w & WORD for w in words], U8))
-
-
-@lru_cache(8)
-def _steps(increment: int) -> tuple[tuple[ndarray, ndarray], tuple[ndarray, ndarray]]:
-    """Factors and summands of 1 to 2^LOW steps."""
-    factors, summands = [], []
-    factor, summand = 1, 0
-    for _ in range(1 << LOW):
-        factor, summand = factor * MULTIPLIER & WIDE, (summand * MULTIPLIER + increment) & WIDE
-        factors.append(factor)
-        summands.append(summand)
-    return _table(factors), _table(summands)
-
-
-def _starts(state: int, increment: int, count: int) -> tuple[ndarray, ndarray]:
-    """The state at every 2^LOW-th place."""
-    factor, summand = jump(1 << LOW, increment)
-    found = []
-    for _ in range(-(-count >> LOW)):
-        found.append(state)
-        state = (state * factor + summand) & WIDE
-    return _table(found)
-
-
-def words_of(state: int, increment: int, count: int) -> Node:
-    """The next 64-bit numbers of PCG64."""
-    places = _places(count)
-    low, high = op("bitwise_and", places, (1 << LOW) - 1), op("right_shift", places, LOW)
-    factors, summands = _steps(increment)
-    a, b, s = (
-        [_look(t, index) for t in pair]
-        for pair, index in ((factors, low), (summands, low), (_starts(state, increment, count), high))
-    )
-    bottom = op("multiply", a[1], s[1])
-    top = op("add", _high(a[1], s[1]), op("add", op("multiply", a[0], s[1]), op("multiply", a[1], s[0])))
-    lower = op("add", bottom, b[1])
-    carry = as_type(Node(MAP, "less", BOOL, lower.shape, (lower, bottom)), U8)
-    upper = op("add", op("add", top, b[0]), carry)
-    return _rotated(op("bitwise_xor", upper, lower), op("right_shift", upper, 58))
-
-
-class Stream:
-    """The state of a PCG64 generator, read and set under its lock."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-        self.told = source.state
-        self.state, self.increment = self.told["state"]["state"], self.told["state"]["inc"]
-        self.half = self.told["uinteger"] if self.told["has_uint32"] else None
-
-    def words(self, count: int) -> Node:
-        """The next numbers of 64 bits."""
-        return words_of(self.state, self.increment, count)
-
-    def halves(self, count: int) -> Node:
-        """The next numbers of 32 bits (as 64): lower half first, and what is left of the last draw before that."""
-        kept = 0 if self.half is None else 1
-        places = _places(count)
-        own = op("subtract", op("maximum", places, 1), 1) if kept else places  # counted without what is left
-        word = _at(self.words(max(-(-(count - kept) // 2), 1)), op("right_shift", own, 1))
-        turn = op("multiply", op("bitwise_and", own, 1), 32)
-        value = op("bitwise_and", op("right_shift", word, turn), 0xFFFFFFFF)
-        if not kept:
-            return value
-        first = Node(MAP, "equal", BOOL, places.shape, (places, _record.constant(0, U8)))
-        return Node(MAP, "select", U8, places.shape, (first, _record.constant(self.half, U8), value))
-
-    def took_words(self, count: int) -> None:
-        """Leave the generator as after so many numbers of 64 bits."""
-        self._set(count, self.told["has_uint32"], self.told["uinteger"])
-
-    def took_halves(self, count: int) -> None:
-        """Leave the generator as after so many numbers of 32 bits."""
-        if self.half is not None and count:
-            count -= 1
-            if not count:
-                self._set(0, 0, self.told["uinteger"])
-                return
-        whole = -(-count // 2)
-        self._set(whole, count & 1, None)
-
-    def _set(self, words: int, left: int, upper: int | None) -> None:
-        factor, summand = jump(words, self.increment)
-        state = (self.state * factor + summand) & WIDE
-        if upper is None:
-            upper = output(state) >> 32
-        self.source.state = {
-            **self.told, "state": {"state": state, "inc": self.increment}, "has_uint32": left, "uinteger": upper,
-        }  # fmt: skip
-
-
-def output(state: int) -> int:
-    """The 64-bit number that PCG64 gives at a state."""
-    word, turn = (state >> 64) ^ (state & WORD), state >> 122
-    return (word >> turn | word << (64 - turn)) & WORD
-
-
-def _at(node: Node, source: Node) -> Node:
-    """A pure expression of places, at other places: its iota replaced."""
-    known: dict[int, Node] = {}
-
-    def visit(n: Node) -> Node:
-        found = known.get(id(n))
-        if found is None:
-            if n.kind == IOTA:
-                found = as_type(source, I8)
-            elif n.kind == MAP:
-                found = Node(MAP, n.op, n.dtype, source.shape if n.shape else (), tuple(map(visit, n.src)))
-            elif n.shape and n.kind != READ and len(n.src) > 1:  # a look into a table
-                found = Node(n.kind, n.op, n.dtype, source.shape, (n.src[0], *map(visit, n.src[1:])), n.arg)
-            else:
-                found = n
-            known[id(n)] = found
-        return found
-
-    return visit(node)
-
-
-# ---------------------------------------------------------------------- draws
 def _count(size: Any) -> tuple[int, tuple[int, ...]] | None:
     """Number and shape of the elements that are asked for."""
     try:
@@ -281,14 +114,14 @@ def _bounded(stream: Stream, count: int, reach: int, kind: DType) -> Node:
     more = count if not threshold else count + int(count * rate / (1 - rate) + 8 * math.sqrt(count * rate + 1) + 16)
     word = draw(more)
     if wide:
-        value, rest = _high(word, _record.constant(limit, U8)), op("multiply", word, limit)
+        value, rest = high_word(word, _record.constant(limit, U8)), op("multiply", word, limit)
     else:
         product = op("multiply", word, limit)
         value, rest = op("right_shift", product, 32), op("bitwise_and", product, every)
     if not threshold:
         took(count)
         return value
-    kept = Node(MAP, "greater_equal", BOOL, rest.shape, (rest, _record.constant(threshold, U8)))
+    kept = op("greater_equal", rest, threshold, dtype=BOOL)
     return _selected(kept, value, count, took)
 
 
@@ -350,8 +183,8 @@ def _asked(size: Any, itemsize: int) -> tuple[int, tuple[int, ...]]:
 def _form(name: str, source: Any) -> tuple[Any, Any]:
     """The form of a method, and what it is given before the method's own arguments."""
     if name in FORMS:
-        usual = type(source) is numpy.random.PCG64
-        return (FORMS[name] if usual else None), lambda: (Stream(source), _asked)
+        stream: Any = next((own for real, own in STREAMS.items() if isinstance(source, real)), None)
+        return (FORMS[name] if stream else None), lambda: (stream(source), _asked)
     if settings.random != "fast":
         return None, None
     from . import _library_philox as philox
