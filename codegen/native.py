@@ -112,6 +112,8 @@ class Report:
         def watched(args: int, low: int, high: int) -> int:
             return self.run(args, low, high) if body(args, low, high) else 0
 
+        vars(watched).update(machine=body, report=self.run)  # for callers that do the same by themselves
+
         def watched_finish(args: int) -> int:
             assert finish is not None
             return self.run(args) if finish(args) else 0

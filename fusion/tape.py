@@ -60,13 +60,18 @@ def _same(site: Any, other: Any) -> bool:
 
 def add(node: Node) -> None:
     """Put a node on the tape."""
+    put(node, _kept(node))
+
+
+def put(node: Node, nbytes: int) -> None:
+    """Put a node on the tape that keeps so many bytes alive, or will take them."""
     global pending_bytes, first_site
     if not nodes:
         first_site = node.site
         pending_bytes = 0
     nodes.append(node)
     node.taped = True
-    pending_bytes += _kept(node)
+    pending_bytes += nbytes
 
 
 def _kept(node: Node) -> int:
@@ -80,6 +85,16 @@ def _kept(node: Node) -> int:
     for extent in shape:
         size *= extent
     return size
+
+
+def passed(order: list[Node]) -> None:
+    """Forget what an evaluation has computed, and what it computed on the way and nobody needs any more."""
+    for node in order:
+        if not node.demanded:
+            node.taped = False
+    order.clear()
+    node = None  # type: ignore[assignment]
+    compact()
 
 
 def compact(thorough: bool = False) -> None:

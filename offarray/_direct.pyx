@@ -15,7 +15,7 @@ from cpython.object cimport PyObject, PyTypeObject
 cimport offarray._handle as handles
 from offarray._handle cimport Handle, make, num_of
 from offarray.fusion.node cimport Base, Node
-from offarray.fusion.tape cimport add, due
+from offarray.fusion.tape cimport due, put
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
 
@@ -151,6 +151,7 @@ cdef class Entry:
 
     cdef object op, dtype, first, second
     cdef bint faults
+    cdef long long itemsize
 
 
 cdef class Table:
@@ -188,6 +189,7 @@ cdef object learn(Table t, int place, tuple kinds):
     made.faults = made.op not in QUIET and (
         made.dtype.kind not in "biu" or made.op in ("floor_divide", "remainder", "fmod")
     )
+    made.itemsize = made.dtype.itemsize
     made.first, made.second = loop.inputs[0], loop.inputs[-1]
     t.found[place] = made
     return made
@@ -283,7 +285,7 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like):
         trace.emit("operation", node.site, op=e.op)
     if due(node):
         _evaluate.flush()
-    add(node)
+    put(node, size_of(shape) * e.itemsize)
     if fault and at_statement():
         _evaluate.evaluate((node,))
     return result

@@ -60,12 +60,7 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
                 order = _run(roots, wanted, faults, consumed, looked)
             except (CompileError, DeviceError, MemoryLimitError) as error:
                 order = _on_host(error, roots, wanted, faults, consumed)
-            for node in order:
-                if not node.demanded:  # computed on the way, and nobody's any more
-                    node.taped = False
-            order.clear()
-            del node
-            tape.compact()
+            tape.passed(order)
             if unsettled:
                 settle()
             if settings.check:

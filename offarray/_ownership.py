@@ -119,6 +119,11 @@ def evaluate(*arrays: Any) -> Any:
     ndarray or tuple
         The argument, or all of them.
     """
+    if len(arrays) == 1 and type(arrays[0]) is ndarray:
+        x = arrays[0]
+        if x._at is not True:
+            _evaluate.evaluate((x._base.node,))
+        return x
     nodes = []
     for x in arrays:
         handle = x._handle if type(x) in KINDS else x

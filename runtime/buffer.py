@@ -15,7 +15,8 @@ from typing import Any
 import numpy
 from numpy.lib.array_utils import byte_bounds
 
-from . import lattice, pool
+from . import lattice
+from .pool import account, give, take
 
 Array = numpy.ndarray[Any, Any]
 DType = numpy.dtype[Any]
@@ -96,9 +97,9 @@ class Buffer:
         if self._pooled:
             self._raw = None
             if self.array is not None:
-                pool.give(self)
+                give(self)
         elif not self.foreign:
-            pool.account(-self.nbytes)
+            account(-self.nbytes)
 
     def __repr__(self) -> str:
         return f"<Buffer {self.nbytes} bytes at {self.address:#x}{' shared' if self.shared else ''}>"
@@ -289,7 +290,7 @@ def allocate(nbytes: int, zero: bool = False) -> Buffer:
         made = fresh(nbytes)
         if made is not None:
             return made
-    block, address = pool.take(nbytes, zero)
+    block, address = take(nbytes, zero)
     return Buffer(block, address, nbytes, False, True)
 
 
@@ -302,5 +303,5 @@ def adopt(array: Array, foreign: bool) -> Buffer:
         low, high = byte_bounds(array)
         nbytes = high - low if array.size else 0
     if not foreign:
-        pool.account(nbytes)
+        account(nbytes)
     return Buffer(array, low, nbytes, foreign, False)

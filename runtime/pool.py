@@ -6,6 +6,7 @@ buffer that gives it back still refers to it.  Fresh pages are what makes a new 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -26,6 +27,17 @@ _lock = threading.RLock()  # re-entrant: a buffer may be finalised by a collecti
 _free: dict[int, list[tuple[Block, int]]] = {}  # capacity -> (block, address); the class used last stands last
 _held = 0  # bytes in _free
 _live = 0  # bytes of buffers in use
+_most = 0  # the highest that _live was, and the blocks taken, since `mark`
+_taken = 0
+_open = True  # until the interpreter ends: what comes afterwards finds nothing in order
+
+
+def _close() -> None:
+    global _open
+    _open = False
+
+
+atexit.register(_close)
 
 
 def _after_fork() -> None:
@@ -73,7 +85,7 @@ def _reserve(size: int) -> None:
 
 def take(nbytes: int, zero: bool) -> tuple[Block, int]:
     """A block of at least `nbytes`, zeroed on demand, and its address."""
-    global _held, _live
+    global _held, _live, _most, _taken
     size = capacity(nbytes)
     block: tuple[Block, int] | None = None
     with _lock:
@@ -85,6 +97,9 @@ def take(nbytes: int, zero: bool) -> tuple[Block, int]:
         if block is None and settings.memory_limit:
             _reserve(size)
         _live += size
+        _taken += 1
+        if _live > _most:
+            _most = _live
     if block is not None:
         if zero:
             block[0].fill(0)
@@ -99,6 +114,8 @@ def take(nbytes: int, zero: bool) -> tuple[Block, int]:
 def account(nbytes: int) -> None:
     """Count memory that came from elsewhere as in use (or, negative, as no longer in use)."""
     global _live
+    if not _open:
+        return
     with _lock:
         _live += nbytes
 
@@ -120,6 +137,8 @@ _ALONE = _references(_Probe())  # what is counted when nothing else refers to a 
 def give(holder: Any) -> None:
     """Take back the block in `holder.array`, to be used again if nothing else refers to it."""
     global _held, _live
+    if not _open:
+        return
     size = holder.array.nbytes
     alone = _references(holder) == _ALONE
     with _lock:
@@ -155,6 +174,17 @@ def trim() -> None:
     with _lock:
         _free.clear()
         _held = 0
+
+
+def mark() -> None:
+    """From now on `marked` tells of what follows."""
+    global _most, _taken
+    _most, _taken = _live, 0
+
+
+def marked() -> tuple[int, int]:
+    """Most bytes that were in use at once since `mark`, and the number of blocks taken."""
+    return _most, _taken
 
 
 def stats() -> dict[str, int]:

@@ -12,18 +12,8 @@ def peak(action: Callable[[], Any]) -> tuple[int, int]:
     from offarray.runtime import pool
 
     gc.collect()
-    before, most, taken, take = pool.stats()["live"], 0, 0, pool.take
-
-    def counting(nbytes: int, zero: bool) -> Any:
-        nonlocal most, taken
-        block = take(nbytes, zero)
-        taken += 1
-        most = max(most, pool.stats()["live"] - before)
-        return block
-
-    pool.take = counting
-    try:
-        action()
-    finally:
-        pool.take = take
-    return most, taken
+    before = pool.stats()["live"]
+    pool.mark()
+    action()
+    most, taken = pool.marked()
+    return most - before, taken

@@ -1,0 +1,251 @@
+# cython: language_level=3, auto_pickle=False
+"""Stages in C; the same as `stage.py`.  What a launch on the host needs is worked out once for each recipe."""
+
+from cpython.dict cimport PyDict_GetItem
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject
+from libc.string cimport memcpy
+
+from offarray.fusion.node cimport Node
+from offarray.runtime.buffer cimport Buffer
+from offarray.runtime.pool cimport take
+
+from . import node as nodes
+from ..runtime import buffer as buffers
+from ..runtime import program, trace
+from ..runtime.buffer import allocate
+from ..runtime.config import watch
+from .lower import scalar_words
+from typing import Any, NamedTuple
+
+MADE, ORDER, LEAVES = range(3)
+
+cdef int PENDING = nodes.PENDING, RUNNING = nodes.RUNNING, READY = nodes.READY
+cdef int FAILED = nodes.FAILED, CONSUMED = nodes.CONSUMED
+cdef dict shared = buffers.__dict__, launches = program.__dict__, counters = trace.counters
+cdef object usual_launch = program.launch
+cdef object FRESH = "fresh", LAUNCH = "launch", PACE = "_pace", KERNELS = "kernels", BYTES = "kernel_bytes"
+cdef double GUESS = program._GUESS, SHARE = program.SHARE
+cdef tuple nothing = ()
+cdef long long SHORT = 1 << 16  # bytes: a kernel on fewer is over before another thread would have got Python's lock
+cdef bint watched = False
+
+
+def _set_watched(value):
+    global watched
+    watched = value >= 2
+
+
+watch("debug", _set_watched)
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static inline double offarray_clock(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec + 1e-9 * t.tv_nsec;
+    }
+    """
+    double clock "offarray_clock"() nogil
+
+
+class Output(NamedTuple):
+    """Where a value of a step goes."""
+
+    node: int  # position in the order
+    nbytes: int
+    donor: Any  # number of the node whose memory it takes; None for new memory
+
+
+cdef class Stage:
+    """One step: its launch, with the words that scalars fill."""
+
+    def __init__(self, launch, tuple sources, tuple scalars, tuple outputs, tuple faults):
+        cdef int n = 0, each
+        self.launch, self.sources, self.scalars = launch, sources, scalars
+        self.outputs, self.faults = outputs, faults
+        step = launch.step
+        compiled = step.compiled
+        self.body, self.finish, self.key = compiled.body, compiled.finish, compiled.key
+        self.units, self.scratch, self.nbytes = launch.units, launch.scratch, step.nbytes
+        self.fault, self.reports, self.words = launch.fault, step.faults, len(launch.row)
+        self.slots, self.pointers, self.constants = len(sources), len(step.pointers), len(scalars)
+        self.quick = compiled.target.kind != "cuda" and all([dtype[0] in "fiub" for _, dtype, _ in scalars])
+        more = getattr(self.body, "__dict__", {})
+        machine, self.report = more.get("machine", self.body), more.get("report")
+        code = getattr(machine, "__self__", None)
+        if type(machine) is type(len) and type(code) is int:  # one of codegen/builtin.py, whose object is the address
+            self.code = <kernel><size_t>code
+        self.template = <long long *>PyMem_Malloc(8 * (self.words + 1))
+        self.plan = <int *>PyMem_Malloc(sizeof(int) * (2 * self.slots + self.pointers + 2 * self.constants + 1))
+        self.offsets = <long long *>PyMem_Malloc(8 * (self.pointers + 1))
+        if self.template == NULL or self.plan == NULL or self.offsets == NULL:
+            raise MemoryError()
+        for each in range(self.words):
+            self.template[each] = <long long><unsigned long long>launch.row[each]
+        for table, number in sources:
+            self.plan[n] = table
+            self.plan[n + 1] = number
+            n += 2
+        for each, (slot, offset) in enumerate(step.pointers):
+            self.plan[n] = slot
+            self.offsets[each] = offset
+            n += 1
+        for word, _, position in scalars:
+            self.plan[n] = self.pointers + word
+            self.plan[n + 1] = position
+            n += 2
+
+    def __dealloc__(self):
+        PyMem_Free(self.template)
+        PyMem_Free(self.plan)
+        PyMem_Free(self.offsets)
+
+
+cdef Buffer new_buffer(object nbytes):
+    cdef Buffer made
+    cdef tuple block
+    if PyDict_GetItem(shared, FRESH) != <PyObject *>None:
+        return allocate(nbytes)
+    block = take(nbytes, False)
+    made = Buffer.__new__(Buffer)
+    made.array = block[0]
+    made.address = block[1]
+    made.nbytes = nbytes
+    made._pooled = True
+    return made
+
+
+cdef bytes run(Stage stage, list made, list order, list leaves):
+    """Launch on the host, by one thread; None where it should be done the long way."""
+    cdef double seconds
+    cdef object pace = <object>PyDict_GetItem(launches, PACE)
+    cdef PyObject *known
+    cdef long long *row
+    cdef long long address
+    cdef int *plan = stage.plan
+    cdef int *scalar
+    cdef Buffer buffer
+    cdef Node node
+    cdef object value, scratch = None
+    cdef double number
+    cdef int n, table, answer
+    if <object>PyDict_GetItem(launches, LAUNCH) is not usual_launch:
+        return None  # somebody stands in for it
+    if not stage.quick or watched or PyDict_GetItem(shared, FRESH) != <PyObject *>None:
+        return None
+    known = PyDict_GetItem(<dict>pace, stage.key)
+    if stage.units > 1 and (GUESS if known == NULL else <double><object>known) * stage.nbytes >= 2 * SHARE:
+        return None
+    row = <long long *>PyMem_Malloc(8 * (stage.words + 1))
+    if row == NULL:
+        raise MemoryError()
+    try:
+        memcpy(row, stage.template, 8 * stage.words)
+        for n in range(stage.pointers):
+            table = plan[2 * stage.slots + n]
+            scalar = plan + 2 * table
+            if scalar[0] == 0:
+                buffer = <Buffer>made[scalar[1]]
+            else:
+                node = <Node>(order if scalar[0] == 1 else leaves)[scalar[1]]
+                buffer = <Buffer?>node.buffer
+            row[n] = buffer.address + stage.offsets[n]
+        scalar = plan + 2 * stage.slots + stage.pointers
+        for n in range(stage.constants):
+            value = (<Node>order[scalar[1]]).arg
+            if PyFloat_Check(value):
+                number = PyFloat_AS_DOUBLE(value)
+                memcpy(row + scalar[0], &number, 8)
+            else:
+                dtype = stage.scalars[n][1]
+                row[scalar[0]] = <long long><unsigned long long>program.pack(scalar_words(dtype, value))[0]
+            scalar += 2
+        address = <long long>row
+        row[stage.fault] = address + 8 * (stage.fault + 2)
+        if stage.scratch:
+            scratch = allocate(stage.scratch)
+            row[stage.fault + 1] = (<Buffer>scratch).address
+        seconds = clock()
+        if stage.units and stage.code != NULL:
+            if stage.nbytes < SHORT:
+                answer = stage.code(row, 0, stage.units)
+            else:
+                with nogil:
+                    answer = stage.code(row, 0, stage.units)
+            if answer and stage.report is not None:
+                stage.report(address, 0, stage.units)
+        elif stage.units:
+            stage.body(address, 0, stage.units)
+        if stage.finish is not None:
+            stage.finish(address)
+        seconds = clock() - seconds
+        counters[KERNELS] = <object>PyDict_GetItem(counters, KERNELS) + 1
+        counters[BYTES] = <object>PyDict_GetItem(counters, BYTES) + stage.nbytes
+        if stage.nbytes:
+            if len(<dict>pace) > 10_000:
+                (<dict>pace).clear()
+            (<dict>pace)[stage.key] = seconds / stage.nbytes
+        for n in range(stage.fault + 2, stage.words):
+            if row[n]:
+                return (<char *>(row + stage.fault + 2))[: stage.reports]
+        return b""
+    finally:
+        PyMem_Free(row)
+
+
+cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
+    """Run one step on the nodes of a graph; what found faults goes to `faults`, what was overwritten to `consumed`."""
+    cdef list made = [], done = [], taken = []
+    cdef Node node, giver
+    cdef bint begun = True
+    cdef bytes found
+    cdef Py_ssize_t n
+    for position, nbytes, donor in stage.outputs:
+        node = <Node>order[position]
+        done.append(node)
+        if donor is None:
+            made.append(new_buffer(nbytes))
+        else:
+            giver = <Node>(leaves[-1 - donor] if donor < 0 else order[donor])
+            made.append(giver.buffer)
+            taken.append(giver)
+    giver = None
+    for node in done:
+        node.state = RUNNING
+    try:
+        found = run(stage, made, order, leaves)
+        if found is None:
+            found = launch(stage, made, order, leaves)
+    except BaseException as error:
+        begun = getattr(error, "begun", True)
+        for node in done:
+            node.state = FAILED if taken and begun else PENDING
+            node.error = error if taken and begun else None
+        raise
+    finally:
+        if begun and taken:
+            for node in taken:
+                node.state = CONSUMED
+                node.buffer = None
+            consumed += taken
+    for n in range(len(done)):
+        node = <Node>done[n]
+        node.buffer = made[n]
+        node.state = READY
+        node.src = nothing
+        node.arg = None
+    if found:
+        faults += [(order[p], bits) for p, bits in zip(stage.faults, found) if bits]
+
+
+cdef bytes launch(Stage stage, list made, list order, list leaves):
+    """Launch in the way that knows devices and threads."""
+    tables = made, order, leaves
+    slots = [made[n] if table == 0 else tables[table][n].buffer for table, n in stage.sources]
+    scalars = []
+    for word, dtype, n in stage.scalars:
+        scalars += enumerate(program.pack(scalar_words(dtype, order[n].arg)), word)
+    return program.launch(stage.launch, slots, scalars)
