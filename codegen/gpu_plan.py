@@ -92,7 +92,7 @@ class Choice:
             return 1
         if costly > 2:
             lanes = min(lanes, 2)
-        return lanes if self.extents[vector] >= 2 * lanes else 1
+        return lanes
 
     def variant(self, role: str, stores: tuple[int, ...], axes: int, group: int, block: int) -> Variant:
         """A variant of the usual kind."""
@@ -101,10 +101,12 @@ class Choice:
         even = lanes == 1 or self.extents[self.vector] % lanes == 0
         if (group == 1 and not inside) or (not inside and not even) or (inside and group > 1):
             lanes, even = 1, True
+        rows = self._by_rows(role, axes, lanes, group)
+        if role == "whole" and group == 1 and lanes > 1 and not rows:
+            even = False  # one entry for all extents
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
-            0, 1, self._by_rows(role, axes, lanes, group), -1, False, False, (), self.small, self.aligned, self.half,
-            self.natural,
+            0, 1, rows, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -224,12 +226,12 @@ class Choice:
         widest = max((SIZES[v.dtype] for v in inner_values), default=8)
         if len(loops) > 1 and flat and len({n[0] for n in nests}) == 1:
             for group in (part, 128, 256, 512, 1024):
-                keep = -(-steps // group)
+                keep = _power(-(-steps // group))
                 if keep * lanes * widest <= KEPT:
                     warp = warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
                     return self._together(warp, lanes * widest)
         if len(loops) == 1 and flat and steps <= SHORT * part:
-            return self._together(warp._replace(group=part, keep=-(-steps // part)), lanes * widest)
+            return self._together(warp._replace(group=part, keep=_power(-(-steps // part))), lanes * widest)
         return warp._replace(group=part) if steps <= 512 else warp._replace(group=THREADS)
 
     def _together(self, variant: Variant, nbytes: int) -> Variant:
@@ -332,6 +334,11 @@ class Choice:
         chunks = -(-row // tile)
         base = base._replace(role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=SCAN)
         return [Pass(base, points * chunks, chunks, tile, points, 1)]
+
+
+def _power(number: int) -> int:
+    """The next power of two: fewer entries serve more extents."""
+    return 1 << max(number - 1, 0).bit_length()
 
 
 def alignment(
