@@ -1,9 +1,13 @@
 """Loops of many small operations, the worst case of an array library that plans: offarray against NumPy.
 
     python bench/small_loops.py [--json FILE] [--only TEXT] [--settings name=value ...]
+    python bench/small_loops.py --settings device=cuda [...]
 
 Each program runs as it stands with both; the best processor time of several runs in turn counts.  The ratio is
 offarray / NumPy (above 1 is slower).  Results are compared before anything is timed.
+
+With a device, wall time counts, and CuPy runs beside: as it stands, and with every operation on the device
+(`eager_size=0`).  There the ratio is offarray / CuPy.
 """
 
 from __future__ import annotations
@@ -106,6 +110,50 @@ ROWS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+def best(program: Callable[[Any], Any], library: Any, wait: Callable[[], Any], times: int = 4) -> float:
+    """Least wall time of some runs, to the end of what a device does."""
+    found = float("inf")
+    for _ in range(times):
+        start = time.perf_counter()
+        result = program(library)
+        if library is offarray:
+            offarray.evaluate(result)
+        wait()
+        found = min(found, time.perf_counter() - start)
+    return found
+
+
+def on_device(options: Any, told: dict[str, Any]) -> None:
+    """Every row beside CuPy."""
+    import cupy
+
+    from offarray.runtime import cuda
+
+    print(f"{'program':<20} {'numpy':>9} {'cupy':>9} {'offarray':>9} {'ratio':>6} {'all on device':>13} {'ratio':>6}")
+    for name, program in ROWS.items():
+        if options.only not in name:
+            continue
+        row: dict[str, Any] = {"name": name, "numpy": best(program, numpy, lambda: None)}
+        try:
+            cupy.asnumpy(program(cupy))
+            row["cupy"] = best(program, cupy, cupy.cuda.Device().synchronize)
+        except Exception as error:
+            row["cupy failed"] = repr(error)[:200]
+        for label, eager in (("offarray", offarray.config.get("eager_size")), ("all on device", 0)):
+            with offarray.config(eager_size=eager):
+                numpy.testing.assert_allclose(numpy.asarray(program(offarray)), program(numpy), rtol=1e-9, atol=1e-9)
+                row[label] = best(program, offarray, cuda.device().synchronize)
+        told["rows"].append(row)
+        peer = row.get("cupy", float("nan"))
+        cells = [f"{measure.duration(row[k]):>9}" if k in row else " " * 9 for k in ("numpy", "cupy", "offarray")]
+        last = f"{measure.duration(row['all on device']):>13} {row['all on device'] / peer:>6.2f}"
+        print(f"{name:<20} {' '.join(cells)} {row['offarray'] / peer:>6.2f} {last}", flush=True)
+    for label in ("offarray", "all on device"):
+        ratios = [row[label] / row["cupy"] for row in told["rows"] if "cupy" in row]
+        told[f"geomean {label}"] = measure.geomean(ratios)
+        print(f"geometric mean of {label} / CuPy: {told[f'geomean {label}']:.3f}")
+
+
 def main() -> None:
     """Measure every row and tell."""
     options = measure.arguments(__doc__ or "")
@@ -114,6 +162,10 @@ def main() -> None:
         "settings": measure.apply_settings(options.settings), "rows": [],
     }  # fmt: skip
     measure.header(told)
+    if str(told["settings"]["device"]).startswith("cuda"):
+        on_device(options, told)
+        measure.write(options.json, told)
+        return
     print(f"{'program':<20} {'numpy':>9} {'offarray':>9} {'ratio':>6} {'kernels':>8}")
     for name, program in ROWS.items():
         if options.only not in name:
