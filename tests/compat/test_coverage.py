@@ -1,0 +1,41 @@
+"""docs/coverage.md is what the tables state and calls bear out, and the number of names that run here only grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy
+import pytest
+
+from . import coverage
+
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "coverage.md"
+LEAST = 464  # names that are kernels, compositions, library steps or views: raise it, never lower it
+
+
+@pytest.fixture(scope="module")
+def table() -> list[coverage.Row]:
+    """Every name, called once."""
+    return coverage.rows()
+
+
+def test_calls_bear_out_what_the_tables_state(table: list[coverage.Row]) -> None:
+    assert coverage.contradictions(table) == []
+
+
+def test_coverage_only_grows(table: list[coverage.Row]) -> None:
+    many = coverage.counts(table)
+    run = sum(many[say] for say in (*coverage.RUN, coverage.VIEW))
+    assert run >= LEAST
+    assert f"{run} of {len(table)} names run here" in coverage.text(table)
+
+
+def test_no_fallback_is_seen_where_none_is_stated(table: list[coverage.Row]) -> None:
+    assert {r.name.title for r in table if r.seen == coverage.HOST and r.stated != coverage.HOST} == set()
+
+
+def test_document_is_up_to_date(table: list[coverage.Row]) -> None:
+    written = DOCUMENT.read_text()
+    if f"with NumPy {numpy.__version__};" not in written:
+        pytest.skip("the document was made with another NumPy, whose names differ")
+    assert written == coverage.text(table), "python -m tests.compat.coverage > docs/coverage.md"
