@@ -205,9 +205,10 @@ def astype(
         return NotImplemented
     try:
         wanted = numpy.dtype(dtype)
-    except TypeError:
+        fits = numpy.can_cast(x._dtype, wanted, casting)
+    except (TypeError, ValueError):
         return NotImplemented
-    if not native(wanted) or wanted == x._dtype or not numpy.can_cast(x._dtype, wanted, casting):
+    if not native(wanted) or wanted == x._dtype or not fits:
         return NotImplemented
     if (x._dtype.kind == "c" and wanted.kind not in "cb") or (order == "C" and not x.flags.c_contiguous):
         return NotImplemented
@@ -279,13 +280,13 @@ def _scan(monoid: str) -> Any:
     def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         if type(x) is not ndarray or small((x,)) or not native(x._dtype) or not _lazy.elements(x):
             return NotImplemented
-        if axis is None and len(x._shape) == 1:
         if out is not None:
             if type(out) is tuple and len(out) == 1:
                 out = out[0]
-            if type(out) is not ndarray:
+            if type(out) is not ndarray or not out.flags.writeable:
                 return NotImplemented
             dtype = out._dtype if dtype is None else dtype
+        if axis is None and len(x._shape) == 1:
             axis = 0
         axes = _reductions.axes_of(axis, len(x._shape)) if axis is not None and type(axis) is not tuple else None
         loop = _dtype(dtype, _reductions._accumulator(monoid, x._dtype))
@@ -302,7 +303,6 @@ def _scan(monoid: str) -> Any:
     return call
 
 
-def fill(x: Any, value: Any) -> Any:
 _SCANS = frozenset(("add", "multiply", "maximum", "minimum"))
 
 
@@ -337,6 +337,7 @@ def linspace(
     return _lazy.pending(node, (num,), (0,))
 
 
+def fill(x: Any, value: Any) -> Any:
     """Set every element; see `numpy.ndarray.fill`."""
     if type(x) is not ndarray or (x._at is HOST and x._np.size <= settings.eager_size) or not native(x._dtype):
         return NotImplemented
@@ -396,7 +397,7 @@ def gather(x: ndarray, indices: list[Any], keep: bool = True) -> Any:
         values = host(pick)
         low, high = _sorting.limits(values)
         if low < -extent or high >= extent:
-            bad = low if low < -extent else high
+            bad = next(i for i in values.flat if not -extent <= i < extent)
             raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {extent}")
         sources.append(_gather_index(pick, lead, len(rest), extent, low < 0))
     if len(picks) == 1 and len(x._shape) == len(lead) == 1 and _routine.modest((x, picks[0])):
@@ -444,8 +445,8 @@ NATIVE.update(
         "full_like": _like(None),
         "ones_like": _like(1),
         "arange": arange,
-        "where": where,
         "linspace": linspace,
+        "where": where,
         "astype": _astype_function,
         "ndarray.astype": astype,
         "clip": clip,

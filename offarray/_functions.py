@@ -74,7 +74,7 @@ def _ndim(a: Any) -> Any:
 
 
 def _size(a: Any, axis: Any = None) -> Any:
-    if type(a) is not ndarray or not (axis is None or type(axis) is int):
+    if type(a) is not ndarray or not (axis is None or (type(axis) is int and -len(a._shape) <= axis < len(a._shape))):
         return NotImplemented
     return a.size if axis is None else a._shape[axis]
 

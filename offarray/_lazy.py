@@ -150,10 +150,9 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     out, where, dtype, casting = None, True, None, "same_kind"
     always = False  # an array also for operands without axes
     if kwargs:
-        if not kwargs.keys() <= _RECORDED or kwargs.get("casting", "same_kind") not in (
-            "same_kind",
-            "unsafe",
-        ):
+        if not kwargs.keys() <= _RECORDED or type(kwargs.get("subok", True)) is not bool:
+            return NotImplemented
+        if kwargs.get("casting", "same_kind") not in ("same_kind", "unsafe"):
             return NotImplemented
         out, where, casting = kwargs.get("out"), kwargs.get("where", True), kwargs.get("casting", casting)
         if out is Ellipsis:

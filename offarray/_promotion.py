@@ -88,8 +88,8 @@ def scalar(value: Any, dtype: DType) -> Any:
         if not isinstance(value, int) or not info.min <= value <= info.max:
             return None
         return dtype.type(value)
-    if dtype.kind == "b":
-        return dtype.type(value)
+    if dtype.kind == "b":  # NumPy's own way there is by a C long
+        return None if type(value) is int and not -(1 << 63) <= value < 1 << 63 else dtype.type(value)
     try:
         with numpy.errstate(over="ignore"):
             return dtype.type(value)

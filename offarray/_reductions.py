@@ -52,6 +52,13 @@ def _accumulator(monoid: str, dtype: DType) -> DType:
     return _BOOL if monoid.startswith("logical") else dtype
 
 
+def _kept(keepdims: Any) -> Any:
+    """Whether reduced axes are kept; None for what only NumPy can answer, or refuses."""
+    if keepdims is False or keepdims is _UNSET:
+        return False
+    return bool(keepdims) if type(keepdims) in (bool, int) else None
+
+
 def reduce(
     monoid: str, x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
     initial: Any = _UNSET, where: Any = True,
@@ -61,10 +68,9 @@ def reduce(
         return NotImplemented
     if initial is not _UNSET and initial is not None:
         return NotImplemented
-    axes = axes_of(axis, len(x._shape))
-    if axes is None or _lazy.elements(x) == 0 or not axes:
+    axes, keepdims = axes_of(axis, len(x._shape)), _kept(keepdims)
+    if axes is None or keepdims is None or _lazy.elements(x) == 0 or not axes:
         return NotImplemented
-    keepdims = False if keepdims is _UNSET else bool(keepdims)
     if dtype is None and type(out) is ndarray and not monoid.startswith("logical"):
         dtype = out._dtype
     try:
@@ -181,10 +187,10 @@ def mean(
     """Arithmetic mean; see `numpy.mean`."""
     if not _plain_call(x, out, where):
         return NotImplemented
-    axes, kinds = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype)
-    if axes is None or kinds is None or not axes:
+    axes, kinds, keepdims = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype), _kept(keepdims)
+    if axes is None or kinds is None or keepdims is None or not axes:
         return NotImplemented
-    return deliver(_mean(x, axes, kinds, keepdims is True or (keepdims is not _UNSET and bool(keepdims))))
+    return deliver(_mean(x, axes, kinds, keepdims))
 
 
 def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddof: Any, keepdims: bool) -> ndarray:
@@ -231,17 +237,17 @@ def _spread_call(
         if ddof != 0:
             return NotImplemented
         ddof = correction
-    axes, kinds = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype)
+    axes, kinds, keepdims = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype), _kept(keepdims)
     if kinds is not None and kinds[0].kind == "c" and x._dtype.kind != "c":
         return NotImplemented
-    if axes is None or kinds is None or not axes or not isinstance(ddof, (int, float)):
+    if axes is None or kinds is None or keepdims is None or not axes or not isinstance(ddof, (int, float)):
         return NotImplemented
     count = 1
     for a in axes:
         count *= x._shape[a]
     if count - ddof <= 0:
         return NotImplemented
-    result = _variance(x, axes, kinds, ddof, keepdims is True or (keepdims is not _UNSET and bool(keepdims)))
+    result = _variance(x, axes, kinds, ddof, keepdims)
     return deliver(_array_call("sqrt", [result], result._dtype) if root else result)
 
 
@@ -267,10 +273,9 @@ def _arg(monoid: str) -> Any:
             return NotImplemented
         if type(axis) is tuple:
             return NotImplemented
-        axes = axes_of(axis, len(x._shape))
-        if axes is None or not axes:
+        axes, keep = axes_of(axis, len(x._shape)), _kept(keepdims)
+        if axes is None or keep is None or not axes:
             return NotImplemented
-        keep = keepdims is not _UNSET and bool(keepdims)
         return deliver(_record.fold(x, monoid, axes, x._dtype, numpy.dtype("i8"), keep, _record.here()))
 
     return call
@@ -280,11 +285,11 @@ def count_nonzero(x: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """Number of elements that are not zero; see `numpy.count_nonzero`."""
     if not _plain_call(x, None, True):
         return NotImplemented
-    axes = axes_of(axis, len(x._shape))
-    if axes is None or not axes:
+    axes, keepdims = axes_of(axis, len(x._shape)), _kept(keepdims)
+    if axes is None or keepdims is None or not axes:
         return NotImplemented
     truth = x if x._dtype == _BOOL else astype(x, _BOOL)
-    result = _record.fold(truth, "add", axes, _INT, _INT, bool(keepdims), _record.here())
+    result = _record.fold(truth, "add", axes, _INT, _INT, keepdims, _record.here())
     if axis is None and not keepdims:
         return _COUNT(host(result)[()])
     return deliver(result)

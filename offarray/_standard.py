@@ -134,6 +134,8 @@ _FEW = 10_000  # elements of which the stable sort is the fastest
 
 def _stable(a: Any, axis: Any, order: Any) -> Any:
     """The stable order, by way of NumPy's fastest sort where there is much to do."""
+    if a.dtype.kind not in "biufc":  # comparisons of Python objects are in NumPy's order
+        return _argsort(a, axis, None, order)
     if a.size < _FEW or a.dtype.char not in "ilqILQfd" or a.ndim != 1 or not a.dtype.isnative:
         return _argsort(a, axis, "stable", order)
     found = _argsort(a, axis, None, order)

@@ -156,8 +156,8 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     answer = _protocol(uf, method, args, kwargs)
     if answer is not _NOBODY:
         return answer
-    if method == "__call__" and len(args) >= uf.nin:
-        options = kwargs if len(args) == uf.nin or "out" in kwargs else {**kwargs, "out": args[uf.nin :]}
+    if method == "__call__" and (len(args) == uf.nin or (len(args) > uf.nin and "out" not in kwargs)):
+        options = kwargs if len(args) == uf.nin else {**kwargs, "out": args[uf.nin :]}
         answer = _products.matmul(*args) if uf.real is numpy.matmul and not options else NotImplemented
         if answer is NotImplemented:
             answer = _lazy.call(uf.real, args[: uf.nin], options)

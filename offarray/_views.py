@@ -123,7 +123,7 @@ def _reshape(x: Any, shape: Any, order: str = "C") -> Any:
 
 def reshape(x: Any, *shape: Any, **kwargs: Any) -> Any:
     """`x.reshape(*shape, order="C")`."""
-    if not is_pending(x) or not kwargs.keys() <= {"order"} or not _plain_arguments(shape):
+    if not is_pending(x) or not shape or not kwargs.keys() <= {"order"} or not _plain_arguments(shape):
         return NotImplemented
     return _reshape(x, shape[0] if len(shape) == 1 else shape, **kwargs)
 
