@@ -1,13 +1,12 @@
-"""Everything that only a device can show: values of every operation and kernel, and speed against the memory's.
+"""What only a device can show: values of every operation and kernel, and the same bits each time (speed: gpu.py).
 
-python bench/gpu_check.py [table] [examples] [speed]      results: $OUT/gpu_check.json, or the screen
+python bench/gpu_check.py [table] [examples] [shapes]      results: $OUT/gpu_check.json, or the screen
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 import time
 import traceback
@@ -30,6 +29,7 @@ from tests.codegen.kernels import Builder
 from tests.codegen.values import expected, inputs, operations, same
 
 RESULT: dict[str, Any] = {}
+SECONDS = 60  # after which no further shapes are begun
 
 
 # ---------------------------------------------------------------------- operations
@@ -224,186 +224,68 @@ def kernels() -> None:
     print(f"examples: {len(examples.EXAMPLES)}, failed: {failed}")
 
 
-# ---------------------------------------------------------------------- speed
-def events(work: Callable[[], Any], times: int) -> float:
-    """Milliseconds of device time for each call: median of five groups."""
-    dev = cuda.device()
-    start, stop = cuda.call("cuEventCreate", 0), cuda.call("cuEventCreate", 0)
-    found = []
-    for _ in range(5):
-        cuda.call("cuEventRecord", start, dev.stream)
-        for _ in range(times):
-            work()
-        cuda.call("cuEventRecord", stop, dev.stream)
-        cuda.call("cuEventSynchronize", stop)
-        found.append(float(cuda.call("cuEventElapsedTime", start, stop)) / times)
-    return statistics.median(found)
+# ---------------------------------------------------------------------- shapes
+LONG = (5000, 8191, 8193, 65536, 100003, 1 << 20, 3333333, 4200001, 1 << 23, 1 << 26)
+FLAT = (
+    (3, 100001), (100, 20000), (4097, 16), (100000, 7), (33, 1000), (1000, 33), (511, 513), (70000, 40), (16, 300000),
+    (2000000, 3), (513, 2049), (4096, 4096),
+)  # fmt: skip
 
 
-def program(name: str, x: Any, xp: Any) -> Any:
-    """The measured expressions."""
-    if name == "triad":
-        return x["a"] + 0.5 * x["b"]
-    if name == "eos":
-        p = x["a"]
-        return p[:-6] * 0.1 + p[1:-5] * 0.2 + p[2:-4] * 0.3 + p[3:-3] + p[4:-2] * 0.3 + p[5:-1] * 0.2 + p[6:] * 0.1
-    if name == "polynomial":
-        a, b = x["a"], x["b"]
-        return ((a * 0.3 + b) * a - b / (a + 2.0)) * (a - b) + xp.sqrt(a * a + b)
-    if name == "dot":
-        return (x["a"] * x["b"]).sum()
-    if name == "softmax":
-        e = xp.exp(x["m"] - x["m"].max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
-    if name == "layer norm":
-        d = x["m"] - x["m"].mean(axis=1, keepdims=True)
-        return d / xp.sqrt((d * d).mean(axis=1, keepdims=True) + 1e-5)
-    if name == "column sum":
-        return (x["m"] * x["m"]).sum(axis=0)
-    if name == "row sum":
-        return x["m"].sum(axis=1)
-    if name == "black-scholes":
-        s, k = x["a"] * 50 + 50, x["b"] * 50 + 50
-        d1 = (xp.log(s / k) + 0.05) / 0.2
-        d2 = d1 - 0.2
-        n1, n2 = (0.5 * (1 + xp.tanh(0.79788 * (d + 0.044715 * d * d * d))) for d in (d1, d2))
-        return s * n1 - k * n2 * 0.97
-    if name == "stencil":
-        u = x["m"]
-        return 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
-    if name == "cumsum":
-        return xp.cumsum(x["a"])
-    if name == "argmax":
-        return x["a"].argmax()
-    if name == "deviation":
-        return x["m"].std(axis=1)
-    if name == "middle axis":
-        return x["m"].reshape(256, 1024, 256).sum(axis=1)
-    if name == "transposed":
-        return x["m"] + x["m"].T
-    if name == "taken rows":
-        return x["m"][x["i"]] * 2
-    if name == "image":
-        return xp.clip(x["u"] * xp.float32(1.2) + xp.float32(3), 0, 255).astype("u1")
-    if name == "distances":
-        p = x["m"][:4096, :3]
-        d = p[:, None] - p[None]
-        return xp.exp(-(d * d).sum(axis=-1)).sum(axis=1)
-    if name == "row maximum, short":
-        return x["m"].reshape(-1, 16).max(axis=1)
-    raise KeyError(name)
-
-
-def speed() -> None:
-    """Kernels by themselves, evaluations as a program sees them, and CuPy, against the fewest bytes."""
-    n, m = 1 << 26, 8192
-    rng = numpy.random.default_rng(0)
-    host = {"a": rng.random(n), "b": rng.random(n) + 0.5, "m": rng.standard_normal((m, m)).astype("f4")}
-    host["i"] = rng.permutation(m)
-    host["u"] = rng.integers(0, 256, (m, m)).astype("u1")
-    mine = {k: np.asarray(v) + 0 for k, v in host.items()}
-    np.evaluate(*mine.values())
-    v, w = 8.0 * n, 4.0 * m * m
-    nbytes = {
-        "triad": 3 * v, "eos": 2 * v, "polynomial": 3 * v, "dot": 2 * v, "softmax": 2 * w, "layer norm": 2 * w,
-        "column sum": w, "row sum": w, "black-scholes": 3 * v, "stencil": 2 * w, "cumsum": 2 * v,
-        "argmax": v, "deviation": w, "middle axis": w, "transposed": 2 * w, "taken rows": 2 * w, "image": w / 2,
-        "distances": 4096 * 4096 * 4.0, "row maximum, short": w,
+def along(xp: Any, a: Any) -> dict[str, Callable[[], Any]]:
+    """Folds and scans of a vector."""
+    return {
+        "cumsum": lambda: xp.cumsum(a), "cumsum, more": lambda: xp.cumsum(a * 2) + a,
+        "maximum": lambda: xp.maximum.accumulate(a), "sum": lambda: a.sum(), "argmax": lambda: a.argmax(),
+        "norm": lambda: a * 0.5 / a.sum(), "variance": lambda: a.var(),
     }  # fmt: skip
-    dev = cuda.device()
-    p, q = dev.allocate(n * 8), dev.allocate(n * 8)
-    copy = events(lambda: dev.move(q, p, n * 8), 20)
-    RESULT["copy_tb_s"] = round(2 * v / copy / 1e9, 3)
-    dev.free(p), dev.free(q)
-    memory = numpy.ones(n)
-    p = dev.allocate(n * 8)
-    for label, move in (("h2d_gb_s", dev.upload), ("d2h_gb_s", dev.download)):
-        found = []
-        for _ in range(4):
-            start = time.perf_counter()
-            move(*((p, memory.ctypes.data) if label[0] == "h" else (memory.ctypes.data, p)), n * 8)
-            dev.synchronize()
-            found.append(time.perf_counter() - start)
-        RESULT[label] = round(v / min(found) / 1e9, 1)
-    dev.free(p)
-    try:
-        import cupy
 
-        theirs = {k: cupy.asarray(x) for k, x in host.items()}
-    except ImportError:
-        cupy = None
-    rows = {}
-    kept: list[tuple[Any, Any]] = []
-    plain = residency.launch
 
-    def spy(compiled: Any, pointers: Any, words: Any, access: Any, faults: int) -> bytes:
-        row = [residency.use(b, a) + o for (b, o), a in zip(pointers, access, strict=True)]
-        kept.append((compiled, pack([*row, *words, 0, 0])))
-        return plain(compiled, pointers, words, access, faults)
+def across(xp: Any, a: Any) -> dict[str, Callable[[], Any]]:
+    """Folds, scans and neighbours in a matrix."""
 
-    for name in nbytes:
-        try:
-            kept.clear()
-            residency.launch = spy
-            with numpy.errstate(all="ignore"):
-                result = program(name, mine, np)
-                np.evaluate(result)
-            residency.launch = plain
-            launches = list(kept)
-            assert launches, "no device kernel"
+    def softmax() -> Any:
+        e = xp.exp(a - a.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
 
-            def again(launches: list[tuple[Any, Any]] = launches) -> None:
-                for compiled, packed in launches:
-                    compiled.body(packed.buffer_info()[0], 0, 1)
+    def stencil() -> Any:
+        return a[1:-1, 1:-1] * 0.5 + a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]
 
-            kernel = events(again, 20)
-            recorded = []
-            for _ in range(12):
-                start = time.perf_counter()
-                r = program(name, mine, np)
-                np.evaluate(r)
-                dev.synchronize()
-                recorded.append(1e3 * (time.perf_counter() - start))
-                del r
-            floor = nbytes[name] / 4.3e9
-            row = {"floor": floor, "kernel": kernel, "share": floor / kernel, "wall": statistics.median(recorded),
-                   "kernels": len(launches)}  # fmt: skip
-            got = numpy.asarray(result)
-            want = program(name, host, numpy)
-            scale = float(numpy.abs(want).max())
-            row["error"] = float(numpy.abs(got - want).max()) / scale
-            del result, got, want
-            if cupy is not None:
-                stream = cupy.cuda.get_current_stream()
-                begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-                found = []
-                for _ in range(6):
-                    begin.record(stream)
-                    r = program(name, theirs, cupy)
-                    end.record(stream)
-                    end.synchronize()
-                    found.append(cupy.cuda.get_elapsed_time(begin, end))
-                    del r
-                row["cupy"] = statistics.median(found)
-            rows[name] = {k: float(f"{x:.4g}") for k, x in row.items()}
-            print(f"{name:14}", rows[name])
-        except Exception:
-            residency.launch = plain
-            rows[name] = {"failed": traceback.format_exc()[-500:]}
-            print(name, rows[name]["failed"])
-    RESULT["speed"] = rows
-    small = np.asarray(rng.random(5000)) + 0
-    with np.config(eager_size=0):
-        for label, state in (("small quiet us", "ignore"), ("small faults us", "warn")):
-            with numpy.errstate(all=state):
-                for _ in range(20):
-                    np.evaluate(small * 2 + 1)
-                start = time.perf_counter()
-                for _ in range(200):
-                    np.evaluate(small * 2 + 1)
-                dev.synchronize()
-                RESULT[label] = round(5e3 * (time.perf_counter() - start), 1)
-    print({k: v for k, v in RESULT.items() if not isinstance(v, dict)})
+    return {
+        "columns": lambda: a.sum(axis=0), "rows": lambda: a.sum(axis=1), "maximum": lambda: a.max(axis=1),
+        "scan": lambda: xp.cumsum(a, axis=1), "scan down": lambda: xp.cumsum(a, axis=0), "softmax": softmax,
+        "stencil": stencil, "deviation": lambda: a.std(axis=1), "argmax": lambda: a.argmax(axis=1),
+        "argmin": lambda: a.argmin(axis=0), "transposed": lambda: xp.ascontiguousarray(a.T) * 2,
+        "lying": lambda: a * 3 + xp.ascontiguousarray(a.T).T,
+    }  # fmt: skip
+
+
+def shapes() -> None:
+    """Folds, scans, tiles and stencils of many extents against NumPy; three runs give the same bits."""
+    rng = numpy.random.default_rng(1)
+    wrong: list[str] = []
+    count, begun = 0, time.perf_counter()
+    for shape, parts in [(s, along) for s in LONG] + [(s, across) for s in FLAT]:
+        a = rng.random(shape)
+        mine = np.array(a)
+        with np.config(eager_size=0):
+            wanted, found = parts(numpy, a), parts(np, mine)
+            for name, want in wanted.items():
+                count += 1
+                try:
+                    runs = [numpy.array(np.evaluate(found[name]())) for _ in range(3)]
+                    if any(r.tobytes() != runs[0].tobytes() for r in runs):
+                        wrong.append(f"{name} {shape}: not the same bits")
+                    true = want()
+                    far = float(numpy.abs(runs[0] - true).max()) / max(float(numpy.abs(true).max()), 1e-300)
+                    if not far <= 1e-11:
+                        wrong.append(f"{name} {shape}: off by {far:.3g}")
+                except Exception:
+                    wrong.append(f"{name} {shape}: {traceback.format_exc()[-400:]}")
+        if time.perf_counter() - begun > SECONDS:
+            break
+    RESULT["shapes"] = {"count": count, "wrong": wrong}
+    print(f"shapes: {count} up to {shape}, {len(wrong)} wrong", *wrong[:20], sep="\n  ")
 
 
 def main() -> None:
@@ -418,7 +300,7 @@ def main() -> None:
         "llvmlite": llvmlite.__version__, "python": sys.version.split()[0],
     }  # fmt: skip
     print(RESULT["machine"])
-    parts = {"table": table, "examples": kernels, "speed": speed}
+    parts = {"table": table, "examples": kernels, "shapes": shapes}
     for name in sys.argv[1:] or parts:
         try:
             parts[name]()

@@ -170,13 +170,41 @@ def short_rows(x: Arrays, lib: Library) -> Any:
     return lib.top(x["m"].reshape(-1, 16))
 
 
+def row_sums(x: Arrays, lib: Library) -> Any:
+    """m.sum(axis=1)."""
+    return lib.total(x["m"])
+
+
+def deviations(x: Arrays, lib: Library) -> Any:
+    """Standard deviation of rows."""
+    d = x["m"] - lib.mean(x["m"])
+    return lib.sqrt(lib.mean(d * d))
+
+
+def middle(x: Arrays, lib: Library) -> Any:
+    """Sum over the middle of three axes."""
+    return x["m"].reshape(256, 1024, 256).sum(1)
+
+
+def taken(x: Arrays, lib: Library) -> Any:
+    """Rows by an index."""
+    return x["m"][x["i"]] * 2
+
+
+def kernel_sums(x: Arrays, lib: Library) -> Any:
+    """Sums of exp(-distance^2) over points."""
+    p = x["p"][:4096]
+    d = p[:, None] - p[None]
+    return lib.exp(-(d * d).sum(-1)).sum(1)
+
+
 class Row(NamedTuple):
     """An expression and what it costs at least."""
 
     program: Callable[[Arrays, Library], Any]
     elements: int  # real numbers read and written, each once
     needs: str  # arrays
-    native: str  # kernel of bench/native
+    native: str  # kernel of bench/native, if one is written
 
 
 ROWS = {
@@ -199,4 +227,9 @@ ROWS = {
     "complex multiply": Row(complex_multiply, 6 * N, "cd", "complex_multiply"),
     "m + m.T": Row(transposed, 2 * N, "m", "transposed"),
     "rows of 16": Row(short_rows, N + N // 16, "m", "short_rows"),
+    "row sums": Row(row_sums, N, "m", ""),
+    "row deviations": Row(deviations, N, "m", ""),
+    "middle axis": Row(middle, N, "m", ""),
+    "taken rows": Row(taken, 2 * N, "mi", ""),
+    "kernel sums": Row(kernel_sums, 3 * 4096, "p", ""),
 }
