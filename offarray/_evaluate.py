@@ -296,6 +296,16 @@ def _dense(pointer: Pointer) -> bool:
     return math.prod(extents) * pointer.itemsize == pointer.high - pointer.low
 
 
+def _tell_needs() -> None:
+    """When memory is short, devices keep what pending work reads."""
+    from .runtime import supply  # a device is in use
+
+    def awaited() -> set[int]:
+        return {id(s.buffer) for node in tape.nodes for s in node.src if s.state == READY and s.buffer is not None}
+
+    supply.awaited = awaited
+
+
 def target(kind: str = "") -> Target:
     """The target of the device named; without a name, of the one that work goes to."""
     kind = kind or placement.where()
@@ -305,6 +315,7 @@ def target(kind: str = "") -> Target:
     if found is None:
         if kind.startswith("cuda"):
             found = device_target()
+            _tell_needs()
         else:
             found = host_target() if kind in ("auto", "cpu") else Target(kind, "", "", 16)
         _targets[kind] = found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _users: dict[int, weakref.ref[Buffer]] = {}  # id of a copy with memory -> its buffer
 _busy: set[int] = set()  # ids of the buffers of a launch
-wanted: set[int] = set()  # ids of the buffers that the evaluation under way still needs
+awaited: Callable[[], set[int]] | None = None  # gives the ids of buffers that pending work reads
 tick = itertools.count(1).__next__  # the time, as numbers of uses
 
 
@@ -85,7 +85,8 @@ def evict(device: cuda.Device) -> bool:
     if not victims:
         return False
     now = tick()
-    buffer = max(victims, key=lambda b: (id(b) not in wanted, distance(b.device, now)))
+    soon = awaited() if awaited is not None else set()
+    buffer = max(victims, key=lambda b: (id(b) not in soon, distance(b.device, now)))
     trace.log(1, f"device memory is full: {buffer.device.held} bytes moved to the host")
     trace.counters["evictions"] += 1
     buffer.device.leave(buffer)

@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import offarray as np
+from offarray import _evaluate
 from offarray.runtime import trace
 from offarray.runtime.config import config
 from offarray.runtime.errors import MemoryLimitError
@@ -88,3 +89,32 @@ def test_what_cannot_be_cut_says_what_takes_the_memory() -> None:
         x = np.evaluate(np.arange(LIMIT / 4) * 1)  # in pieces
         with pytest.raises(MemoryLimitError, match="device_memory"):
             float(x.sum())
+
+
+def test_what_is_needed_last_goes_first() -> None:
+    """A cycle through half more than fits: what was used last, and not what comes next, makes room."""
+    size = 1 << 17
+    with fakedevice.installed(), config(eager_size=0, faults="deferred", device_memory=8 * size):
+        blocks = [np.to_device(np.array(numpy.full(size // 8, float(k)))) for k in range(6)]
+        for _ in range(3):
+            for block in blocks:
+                float(block.sum())
+        more = [np.array(numpy.full(size // 8, float(k))) for k in range(6, 12)]
+        trace.reset()
+        for _ in range(10):
+            for k, block in enumerate(blocks + more):
+                assert float(block.sum()) == k * (size // 8)
+        # the best that can be done sends 12 - 8 + 1 of 12 in each round, the worst all
+        assert trace.counters["h2d_bytes"] <= 10 * 8 * size
+
+
+def test_what_pending_work_reads_stays() -> None:
+    size = 1 << 17
+    with fakedevice.installed(), config(eager_size=0, faults="deferred", device_memory=4 * size):
+        a, b, c = (np.to_device(np.array(numpy.full(size // 8, float(k)))) for k in range(3))
+        later = a + 1  # `a` was used longest ago, and is read by what is pending
+        _evaluate._tell_needs()
+        d = np.to_device(np.array(numpy.full(size // 8, 3.0)))
+        e = np.to_device(np.array(numpy.full(size // 8, 4.0)))
+        assert a.device == d.device == e.device == "cuda:0" and b.device == "cpu"
+        assert float(later[0]) == 1 and c[0] == 2
