@@ -168,7 +168,7 @@ cdef class Table:
 cdef dict tables = {}  # ufunc -> Table
 
 
-cpdef object table_of(object real):
+cdef object find_table(object real):
     found = tables.get(real)
     if found is None:
         found = tables[real] = Table(real)
@@ -369,12 +369,12 @@ def nothing(real, x, y):
 
 def binary(object real, object x, object y):
     """Record `real(x, y)`, or give None."""
-    return pair(<Table>table_of(real), x, y)
+    return pair(<Table>find_table(real), x, y)
 
 
 def unary(object real, object x):
     """Record `real(x)`, or give None."""
-    return lone(<Table>table_of(real), <Handle>x)
+    return lone(<Table>find_table(real), <Handle>x)
 
 
 cdef list operators = [None] * 24
@@ -384,9 +384,11 @@ def install(arithmetic, compare, single):
     """Learn the ufuncs of the operators, by their short names."""
     for n, name in enumerate((*BINARY, *COMPARE, *UNARY)):
         real = {**arithmetic, **compare, **single}[name]
-        operators[n] = table_of(getattr(numpy, real)) if name not in ("pow", "matmul", "divmod") else None
+        operators[n] = find_table(getattr(numpy, real)) if name not in ("pow", "matmul", "divmod") else None
     handles.record_two = operator_of_two
     handles.record_one = operator_of_one
+    handles.record_pair = of_ufunc
+    handles.find_table = find_table
 
 
 cdef object operator_of_two(int n, object x, object y):
@@ -396,3 +398,9 @@ cdef object operator_of_two(int n, object x, object y):
 
 cdef object operator_of_one(int n, object x):
     return lone(<Table>operators[n], <Handle>x)
+
+
+cdef object of_ufunc(object table, object x, object y, Py_ssize_t count):
+    if count == 2:
+        return pair(<Table>table, x, y)
+    return lone(<Table>table, <Handle>x) if type(x) is ndarray else None

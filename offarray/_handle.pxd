@@ -52,5 +52,9 @@ cpdef object view(object a, Handle parent)
 # What records an operation that is no small work, by its place among the operators; gives None for what it does not.
 ctypedef object (*Two)(int n, object x, object y)
 ctypedef object (*One)(int n, object x)
+ctypedef object (*Pair)(object table, object x, object y, Py_ssize_t count)  # of a ufunc, by its table
+ctypedef object (*Find)(object real)
 cdef Two record_two
 cdef One record_one
+cdef Pair record_pair
+cdef Find find_table

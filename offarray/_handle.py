@@ -44,6 +44,17 @@ class Handle:
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
 
+class Called:
+    """What a ufunc holds."""
+
+    real: Any  # NumPy's own
+    nin: int
+
+
+def quicken(cls: Any, called: Any) -> None:
+    """The form in C calls ufuncs by itself."""
+
+
 _new: Any = Handle.__new__
 _class: Any = Handle
 

@@ -12,6 +12,7 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport (
     PyObject, PyObject_GetItem, PyObject_RichCompare, PyObject_SetItem, PyTypeObject, Py_TYPE,
 )
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.slice cimport PySlice_Check
 from cpython.tuple cimport PyTuple_CheckExact
 
@@ -34,6 +35,13 @@ cdef extern from *:
         return ((PyTypeObject *)base)->tp_new((PyTypeObject *)cls, none, NULL);
     }
     #define offarray_call_it(cls, name) (((PyTypeObject *)(cls))->tp_name = (name))
+    static void offarray_quick_call(PyObject *cls, Py_ssize_t offset) {
+        PyTypeObject *type = (PyTypeObject *)cls;
+        type->tp_vectorcall_offset = offset;
+        type->tp_call = PyVectorcall_Call;
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+        PyType_Modified(type);
+    }
     /* A class made in Python calls methods of its base by name; these slots are the base's own functions instead. */
     static void offarray_inherit(PyObject *cls, PyObject *base) {
         PyTypeObject *to = (PyTypeObject *)cls, *from = (PyTypeObject *)base;
@@ -69,6 +77,9 @@ cdef extern from *:
     #define offarray_op1(n, x) (offarray_alone[n](x))
     """
     object made "offarray_made"(object base, PyObject *cls, object none)
+    object vectorcall "PyObject_Vectorcall"(object f, PyObject **args, size_t count, PyObject *names)
+    size_t counted "PyVectorcall_NARGS"(size_t flagged)
+    void quick_call "offarray_quick_call"(PyObject *cls, Py_ssize_t offset)
     void call_it "offarray_call_it"(PyObject *cls, const char *name)
     void inherit "offarray_inherit"(PyObject *cls, PyObject *base)
     object at_once "offarray_op2"(int n, object x, object y)
@@ -95,6 +106,8 @@ cdef list late_binary = [None] * 14, late_reflected = [None] * 14, late_in_place
 cdef list late_unary = [None] * 4, late_compare = [None] * 6
 record_two = NULL
 record_one = NULL
+record_pair = NULL
+find_table = NULL
 cdef object late_getitem = None, late_setitem = None, late_delitem = None
 
 
@@ -264,6 +277,78 @@ def give(object cls, dict table, object numbers):
         late_compare[n] = table[f"__{name}__"]
     late_getitem, late_setitem, late_delitem = table["__getitem__"], table["__setitem__"], table["__delitem__"]
     inherit(<PyObject *>cls, <PyObject *>Handle)
+
+
+cdef class Called:
+    """What a ufunc holds: NumPy's own, and the function in C that calls it."""
+
+    cdef public object real
+    cdef public Py_ssize_t nin
+    cdef object table
+    cdef void *call
+
+    def __cinit__(self, *args):
+        self.call = <void *>call_ufunc
+
+
+cdef object late_call = None
+
+
+def quicken(cls, called):
+    """Have instances of a class of ufuncs called in C; `called` runs for what is no small work."""
+    global late_call
+    late_call = called
+    cdef Called probe = Called()
+    quick_call(<PyObject *>cls, <char *>&probe.call - <char *><PyObject *>probe)
+
+
+cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyObject *names):
+    """A call of a ufunc: small work at once, else recorded, else the long way."""
+    cdef Called me = <Called>callable
+    cdef Py_ssize_t count = counted(flagged), n
+    cdef PyObject *real[4]
+    cdef long long room = eager_size
+    cdef bint plain = names == NULL and count == me.nin and count <= 3, waits = False
+    cdef object r
+    if plain:
+        for n in range(count):
+            if is_handle(<object>args[n]):
+                if not ready(<Handle>args[n]):
+                    waits = True
+                    break
+                real[n] = <PyObject *>(<Handle>args[n])._np
+                room -= size_of(real[n])
+            elif is_scalar(<object>args[n]):
+                real[n] = args[n]
+            else:
+                plain = False
+                break
+    if plain and not waits and room >= 0:
+        for n in range(count):
+            Py_INCREF(<object>real[n])
+        try:
+            return finished(vectorcall(me.real, real, count, NULL))
+        finally:
+            for n in range(count):
+                Py_DECREF(<object>real[n])
+    if plain and count <= 2:
+        if me.table is None:
+            me.table = find_table(me.real)
+        r = record_pair(me.table, <object>args[0], <object>args[1 if count == 2 else 0], count)
+        if r is not None:
+            return r
+    return late(me, args, count, names)
+
+
+cdef object late(Called me, PyObject **args, Py_ssize_t count, PyObject *names):
+    """The same call with the long way's function."""
+    cdef Py_ssize_t n
+    cdef dict named = {}
+    cdef tuple words = () if names == NULL else <tuple>names
+    cdef list given = [<object>args[n] for n in range(count)]
+    for n in range(len(words)):
+        named[words[n]] = <object>args[count + n]
+    return late_call(me, *given, **named)
 
 
 cdef object forward(Handle me, object other, int n):

@@ -52,10 +52,18 @@ def _reads(name: str) -> Any:
 
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
         if not args and not kwargs and self._at is HOST and self._np.size <= settings.eager_size:
-            made = real(self._np)
-            if type(made) in SCALARS:
+            a = self._np
+            made = real(a)
+            if type(made) is RealArray:
+                root = made.base
+                if root is None:
+                    if sys.getrefcount(made) <= 2 and made is not a:
+                        return fresh(made)
+                elif root is a or root is a.base:
+                    return view(made, self)
+            elif type(made) in SCALARS:
                 return made
-            return self if made is self._np else result(made, Handles([self]), 3)
+            return self if made is a else result(made, Handles([self]), 3)
         answer = quick(real, (self, *args), kwargs)
         if answer is not NotImplemented:
             return answer

@@ -28,7 +28,7 @@ from . import (
 )
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result, written
-from ._handle import Handle
+from ._handle import Called, Handle
 from ._scalar import KINDS
 from .runtime.config import settings
 
@@ -46,7 +46,7 @@ class UfuncType(type):
         return subclass is cls or issubclass(subclass, numpy.ufunc)
 
 
-class ufunc(metaclass=UfuncType):
+class ufunc(Called, metaclass=UfuncType):
     """A function that operates element by element on whole arrays; see `numpy.ufunc`."""
 
     def __init__(self, real: numpy.ufunc) -> None:
@@ -137,6 +137,9 @@ class ufunc(metaclass=UfuncType):
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(self.real), *object.__dir__(self)} - {"real"})
+
+
+_handle.quicken(ufunc, ufunc.__call__)
 
 
 def restore(real: numpy.ufunc) -> ufunc:
