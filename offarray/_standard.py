@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import numpy
 
+from .runtime import placement
+
 VERSION = "2025.12"
 _UNSET: Any = numpy._NoValue
 
@@ -286,7 +288,26 @@ class __array_namespace_info__(numpy.__array_namespace_info__):  # type: ignore[
 
     def devices(self) -> Devices:  # type: ignore[override]
         """The devices that arrays can be made on."""
-        return Devices(super().devices())
+        from .runtime import cuda  # the driver is asked for when somebody wants to know
+
+        return Devices((*super().devices(), *(f"cuda:{n}" for n in range(cuda.available()))))
+
+    def default_device(self) -> str:  # type: ignore[override]
+        """The device that new arrays are on."""
+        name = placement.where()
+        return "cpu" if not name.startswith("cuda") else "cuda:0" if name == "cuda" else name
+
+    def default_dtypes(self, *, device: Any = None) -> Any:
+        """The data types that arrays get where none is named, the same on every device."""
+        return super().default_dtypes(device=self._known(device))
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> Any:
+        """The data types, the same on every device."""
+        return super().dtypes(device=self._known(device), kind=kind)
+
+    def _known(self, device: Any) -> Any:
+        """The name that NumPy knows for any device that there is; it refuses others."""
+        return "cpu" if type(device) is str and (device == "cuda" or device in self.devices()) else device
 
 
 __array_namespace_info__.__module__ = __package__ or "offarray"

@@ -14,6 +14,7 @@ import pytest
 
 import offarray
 from offarray import _standard
+from offarray.runtime import cuda
 from offarray.runtime.config import config
 
 from .compare import same
@@ -56,6 +57,25 @@ def test_namespace_info() -> None:
     assert info.capabilities()["max dimensions"] == 64
     assert info.dtypes(kind="bool") == {"bool": numpy.dtype("bool")}
     assert info.default_dtypes()["indexing"] == numpy.dtype("int64")
+
+
+def test_namespace_info_with_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "available", lambda: 2)
+    info = offarray.__array_namespace_info__()
+    assert tuple(info.devices()) == ("cpu", "cuda:0", "cuda:1")
+    for device in ("cuda:1", "cuda", "cpu", None):
+        assert info.dtypes(device=device, kind="integral") == numpy.__array_namespace_info__().dtypes(kind="integral")
+        assert info.default_dtypes(device=device) == numpy.__array_namespace_info__().default_dtypes()
+    assert info.default_device() == "cpu"
+    for setting in ("cuda", "cuda:1"):
+        with config(device=setting):
+            assert info.default_device() == ("cuda:0" if setting == "cuda" else setting)
+    for form in (info.dtypes, info.default_dtypes):
+        with pytest.raises(ValueError) as ours:
+            form(device="cuda:2")
+        with pytest.raises(ValueError) as theirs:
+            getattr(numpy.__array_namespace_info__(), form.__name__)(device="cuda:2")
+        assert str(ours.value) == str(theirs.value)
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
