@@ -17,7 +17,7 @@ from ._memory import foreign, native
 from ._promotion import WEAK, Loop, loop_of, scalar
 from ._record import constant
 from ._scalar import KINDS, Scalar, lazy, settled
-from .fusion.node import READY, Base, Node
+from .fusion.node import READY, Base, Node, leaf
 from .fusion.order import spread
 from .runtime.config import settings
 
@@ -380,3 +380,9 @@ def pending(node: Node, shape: Shape, order: tuple[int, ...]) -> ndarray:
     x = make(Base(node), 0, spread(order, shape, node.dtype.itemsize), shape, node.dtype)
     _record.commit(node)
     return x
+
+
+def held(buffer: Any, dtype: DType, shape: Shape) -> ndarray:
+    """A handle on memory of our own, whose elements lie in C order."""
+    strides = spread(tuple(range(len(shape))), shape, dtype.itemsize)
+    return make(Base(leaf(buffer, dtype, shape)), 0, strides, shape, dtype)

@@ -16,15 +16,13 @@ from typing import Any, NamedTuple
 import numpy
 
 from . import _lazy
-from ._array import HOST, fresh, host, make, ndarray
+from ._array import HOST, fresh, host, ndarray
 from ._dispatch import SPAN
 from ._memory import address, native
 from ._site import here
 from .codegen import routines
 from .codegen.host import host_target
 from .codegen.routine import routine
-from .fusion.node import Base, leaf
-from .fusion.view import contiguous
 from .runtime import threads, trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.config import settings
@@ -45,10 +43,7 @@ class Space(NamedTuple):
 
     def handle(self) -> Any:
         """An array of ours on it."""
-        a = self.array
-        return make(
-            Base(leaf(self.buffer, a.dtype, a.shape)), 0, contiguous(a.shape, a.dtype.itemsize), a.shape, a.dtype
-        )
+        return _lazy.held(self.buffer, self.array.dtype, self.array.shape)
 
 
 def space(shape: tuple[int, ...] | int, dtype: Any, zero: bool = False) -> Space:
