@@ -256,7 +256,9 @@ class memory_limit:
         self._number = int(name.partition(":")[2] or 0)
         if name == "cpu":
             if isinstance(limit, str) and limit.endswith("%"):
-                limit = _share(limit, _host_memory())
+                from .runtime import residency
+
+                limit = _share(limit, residency.host_memory())
             self._former = _config.config(memory_limit=limit)
             return
         from .runtime import cuda, residency, supply
@@ -293,12 +295,6 @@ def _share(text: str, whole: int) -> int:
     if not 0 < part <= 100:
         raise ValueError(f"limit must be bytes or a part such as '80%', not {text!r}")
     return int(whole * part / 100)
-
-
-def _host_memory() -> int:
-    import os
-
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _zeros(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:

@@ -84,6 +84,8 @@ class Copy:
         When the device used it last, and the time before that.
     pinned : int
         Address at which the host's memory is registered with the driver; 0 if it is not.
+    flying : bool
+        Whether the device may still be reading the host's memory.
     public : bool
         Whether others could write the host's memory when the device used it last: what it holds may be out of date.
     lost : str
@@ -92,7 +94,7 @@ class Copy:
 
     __slots__ = (
         "device", "nbytes", "pointer", "low", "high", "first", "last", "host", "parts", "used", "before", "peeks",
-        "pinned", "public", "lost",
+        "pinned", "public", "lost", "flying",
     )  # fmt: skip
 
     outside = False  # whether others look at the device's memory (outside.py)
@@ -106,6 +108,7 @@ class Copy:
         self.pinned = 0
         self.public = False
         self.lost = ""
+        self.flying = False
 
     def __del__(self) -> None:
         try:
@@ -183,6 +186,7 @@ class Copy:
     def abandon(self) -> None:
         """The device is gone, in a forked child."""
         self.pointer = self.low = self.high = self.first = self.last = self.pinned = 0
+        self.flying = False
 
     # ------------------------------------------------------------------ the host's side
     def mourn(self, reason: str) -> None:
@@ -214,6 +218,7 @@ class Copy:
                 self.host = True
                 self.parts.clear()
             if write:
+                self.land()
                 self.first = self.last = 0
 
     def _room(self, buffer: Buffer) -> None:
@@ -292,6 +297,12 @@ class Copy:
             self.device.register(buffer.address, self.nbytes)
             self.pinned = buffer.address
 
+    def land(self) -> None:
+        """Wait until the host's memory may be written."""
+        if self.flying:
+            self.flying = False
+            self.device.synchronize()
+
     def unpin(self) -> None:
         """Undo `pin`."""
         if self.pinned:
@@ -338,4 +349,6 @@ class Copy:
         for begin, end in [(low, high)] if but is None else [(low, min(high, but[0])), (max(low, but[1]), high)]:
             if end > begin:
                 account("h2d_bytes", end - begin)
-                self.device.upload(self.pointer + begin, buffer.address + begin, end - begin)
+                straight = bool(self.pinned) and not self.public and not buffer.shared
+                self.device.upload(self.pointer + begin, buffer.address + begin, end - begin, not straight)
+                self.flying = self.flying or straight

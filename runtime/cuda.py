@@ -17,7 +17,7 @@ from . import placement, threads
 from .errors import DeviceError, DeviceLostError, NoDeviceError, answered
 
 STAGE = 1 << 22  # bytes of each of the pieces in which large transfers go through pinned memory
-STAGES = 16  # pieces under way at a time; each thread has two or more
+STAGES = 32  # pieces under way at a time; each thread has two or more
 DIRECT = 1 << 16  # transfers up to this size go through the driver's own staging
 PIECE = 1 << 22  # bytes that are worth a thread of their own when they are copied
 COPIERS = 8  # threads that copy, at most
@@ -257,13 +257,13 @@ class Device:
             self._stages = [Stage(start + k * STAGE, call("cuEventCreate", 2)) for k in range(STAGES)]
         return self._stages
 
-    def upload(self, pointer: int, host: int, nbytes: int) -> None:
-        """Copy host memory to the device; the host memory may be written again at once."""
+    def upload(self, pointer: int, host: int, nbytes: int, wait: bool = True) -> None:
+        """Copy host memory to the device; with `wait` the host memory may be written again at once."""
         self._here()
         with self.lock:
             if self._direct(host, nbytes):
                 call("cuMemcpyHtoDAsync", pointer, host, nbytes, self.stream)
-                if nbytes > DIRECT:
+                if nbytes > DIRECT and wait:
                     self.synchronize()
                 return
 

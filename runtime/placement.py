@@ -283,7 +283,7 @@ def key_of(device: Any) -> str:
     """What the rates of this machine with a device depend on."""
     from . import threads
 
-    return f"placement 1 {device.driver_version()} {device.name} {processor()} {threads.count()}"
+    return f"placement 2 {device.driver_version()} {device.name} {processor()} {threads.count()}"
 
 
 def known(device: Any) -> Rates:
@@ -319,7 +319,7 @@ def measure(device: Any) -> Rates:
     first = block.ctypes.data
     pointer = device.allocate(2 * size)
 
-    def best(run: Any, count: int = 2) -> float:
+    def best(run: Any, count: int = 3) -> float:
         found = []
         for _ in range(count):
             begin = perf_counter()
@@ -329,11 +329,10 @@ def measure(device: Any) -> Rates:
         return max(min(found), 1e-7)
 
     try:
-        device.upload(pointer, first, 1 << 17)  # pinned buffers and the pool are there afterwards
-        up = best(lambda: device.upload(pointer, first, size))
-        down = best(lambda: device.download(first, pointer, size))
-        inside = best(lambda: device.move(pointer + size, pointer, size), 3)
-        host = best(lambda: cuda.copy(first + size, first, size), 3)
+        up = best(lambda: device.upload(pointer, first, 2 * size), 5)
+        down = best(lambda: device.download(first, pointer, 2 * size), 5)
+        inside = best(lambda: device.move(pointer + size, pointer, size))
+        host = best(lambda: cuda.copy(first + size, first, size))
         empty = best(lambda: device.clear(pointer, 64), 5)
     finally:
         device.free(pointer)
@@ -341,7 +340,7 @@ def measure(device: Any) -> Rates:
     product = best(lambda: a @ a, 3)
     usual = Rates()
     return Rates(
-        h2d=size / up, d2h=size / down, host=2 * size / host, device=max(2 * size / (inside - empty / 2), usual.device),
-        host_flops=2 * 512**3 / product, device_flops=device.flops(),
-        launch=usual.launch + empty, transfer=usual.transfer,
+        h2d=2 * size / up, d2h=2 * size / down, host=2 * size / host,
+        device=max(2 * size / (inside - empty / 2), usual.device), host_flops=2 * 512**3 / product,
+        device_flops=device.flops(), launch=usual.launch + empty, transfer=usual.transfer,
     )  # fmt: skip

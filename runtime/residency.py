@@ -282,5 +282,14 @@ def start() -> None:
         os.register_at_fork(before=_before_fork, after_in_child=_in_child)
     buffers.fresh, buffers.carry = fresh, carry
     usual = REGISTRY["bound_bytes"].default
-    if settings.bound_bytes == usual and settings.device.startswith("cuda"):  # devices are quick, and hold much
-        settings.bound_bytes = max(int(usual), cuda.device().memory // 8)
+    if settings.bound_bytes == usual:  # devices are quick, and hold much
+        most = cuda.device().memory if settings.device.startswith("cuda") else min(cuda.device().memory, host_memory())
+        settings.bound_bytes = max(int(usual), most // 8)
+
+
+def host_memory() -> int:
+    """Bytes of the host's memory, if the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0

@@ -30,6 +30,7 @@ class FakeDevice:
     """What residency asks of a device."""
 
     number = 0
+    waits = 0
     arch = "fake"
     lost = ""
     launches = 0
@@ -62,7 +63,7 @@ class FakeDevice:
         """Whether the bytes lie within one block."""
         return any(first <= pointer and pointer + nbytes <= first + len(b) - 8 for first, b in self.blocks.items())
 
-    def upload(self, pointer: int, host: int, nbytes: int) -> None:
+    def upload(self, pointer: int, host: int, nbytes: int, wait: bool = True) -> None:
         assert host and self.inside(pointer, nbytes)
         ctypes.memmove(pointer, host, nbytes)
 
@@ -91,7 +92,7 @@ class FakeDevice:
         self.launches += 1
 
     def synchronize(self) -> None:
-        pass
+        self.waits += 1
 
     def clear(self, pointer: int, nbytes: int) -> None:
         assert self.inside(pointer, nbytes)

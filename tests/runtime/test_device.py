@@ -162,6 +162,10 @@ def test_pinned_memory(fake: fakedevice.FakeDevice) -> None:
     x = np.array(numpy.arange(float(N)))
     assert np.pin(x) is x and np.pin(x) is x and list(fake.registered.values()) == [SIZE]
     assert float(np.evaluate(x * 2)[4]) == 8
+    waits = fake.waits
+    assert np.prefetch(np.to_host(x)) is x and fake.waits == waits  # on its way
+    x.sort()
+    assert fake.waits == waits + 1  # the host writes
     x[4] = 5
     assert float(np.evaluate(x * 2)[4]) == 10
     del x
