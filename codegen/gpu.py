@@ -132,14 +132,16 @@ class Builder:
         recipe = self.recipe(row)
         scratch = residency.take(device, recipe.scratch) if recipe.scratch else 0
         head = [*row[:-2], fault, scratch]
-        signals, epoch = signals_of(device).take(recipe.signals) if recipe.signals else (0, 0)
-        for launch in recipe.launches:
-            step = launch.step
-            words = [*head, step.units, step.chunks, step.length, scratch + recipe.states, signals, epoch]
-            words += [scratch + recipe.places[n] for n in launch.values]
-            launch.start(words)
-        if scratch:
-            device.free(scratch)
+        try:
+            signals, epoch = signals_of(device).take(recipe.signals) if recipe.signals else (0, 0)
+            for launch in recipe.launches:
+                step = launch.step
+                words = [*head, step.units, step.chunks, step.length, scratch + recipe.states, signals, epoch]
+                words += [scratch + recipe.places[n] for n in launch.values]
+                launch.start(words)
+        finally:
+            if scratch and not device.lost:
+                device.free(scratch)
 
 
 class DeviceKernel:
@@ -177,10 +179,13 @@ class DeviceKernel:
         device = cuda.device()
         count = len(self.kernel.faults)
         memory = device.allocate(count + 8)
-        device.clear(memory, count + 8)
-        builder.run(row, memory)
-        device.download(row[self.layout.fault], memory, count)
-        device.free(memory)
+        try:
+            device.clear(memory, count + 8)
+            builder.run(row, memory)
+            device.download(row[self.layout.fault], memory, count)
+        finally:
+            if not device.lost:
+                device.free(memory)
 
 
 def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:

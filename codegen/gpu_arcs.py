@@ -118,7 +118,7 @@ def _turned(code: Code, x: str, y: str) -> str:
 
 def _arccos(code: Code, x: str, y: str) -> tuple[str, str]:
     area = arc(code, magnitude(code, "f8", x), magnitude(code, "f8", y))[2]
-    return _turned(code, x, y), copysign(code, "f8", area, Float(code).mul(y, -1.0))
+    return _turned(code, x, y), copysign(code, "f8", area, code.op(f"fneg double {y}"))
 
 
 def _arcsinh(code: Code, x: str, y: str) -> tuple[str, str]:

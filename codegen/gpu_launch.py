@@ -75,6 +75,8 @@ class Start:
         self.device._here()
         if self.call(self.address, 0, 0):
             self.device.launch(*self.usual, words)  # says what is wrong
+        else:
+            self.device.launches += 1
 
 
 def starter(

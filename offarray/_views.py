@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from . import _memory, _record
+from . import _evaluate, _memory, _record
 from ._array import HOST, RealArray, host, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import address, native
@@ -23,6 +23,7 @@ from .fusion.order import copy_order
 from .runtime import buffer as buffers
 from .runtime.buffer import allocate
 from .runtime.config import settings
+from .runtime.errors import DeviceError
 
 _ADDRESS = 1 << 44
 
@@ -196,7 +197,10 @@ def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
     g = ghost(x)[tuple(slice(k, k + 1 or None) for k in keys)]
     if g.size != 1:
         return NotImplemented  # which raises
-    data = buffer.device.peek(x._offset + address(g) - _ADDRESS, x._dtype.itemsize)
+    try:
+        data = buffer.device.peek(x._offset + address(g) - _ADDRESS, x._dtype.itemsize)
+    except DeviceError as error:
+        raise _evaluate.located(error, x._base.node.site) from error.__cause__
     if data is None:
         return NotImplemented
     return numpy.frombuffer(data, x._dtype)[0]

@@ -27,7 +27,8 @@ __all__ = ["Copy", "account", "carry", "explicit", "keeping", "launch", "lock", 
 def fresh(nbytes: int) -> Buffer | None:
     """A buffer that nobody has written yet, on the host or a device; None where the host computes."""
     name = placement.where()
-    if nbytes <= placement.SMALL and name == "auto" or name != "auto" and not name.startswith("cuda"):
+    small = nbytes <= placement.SMALL or placement.absent()
+    if name == "auto" and small or name != "auto" and not name.startswith("cuda"):
         return None
     made = Buffer(None, 0, nbytes, False, True)  # type: ignore[arg-type]
     made.device = Copy(cuda.device(), nbytes, False)

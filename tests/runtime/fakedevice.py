@@ -20,7 +20,7 @@ from offarray.codegen.kernel import Kernel
 from offarray.runtime import buffer as buffers
 from offarray.runtime import cuda, placement, residency
 from offarray.runtime.config import config
-from offarray.runtime.errors import MemoryLimitError
+from offarray.runtime.errors import DeviceLostError, MemoryLimitError
 from offarray.runtime.target import Compiled, Target
 
 _numbers = itertools.count()
@@ -43,6 +43,12 @@ class FakeDevice:
         self.memory = 1 << 36
         self.blocks: dict[int, Any] = {}
         self.allocated = 0
+
+    def found(self) -> Any:
+        """The device, as `cuda.device` gives it."""
+        if self.lost:
+            raise DeviceLostError(f"cuda:0 does not work any more: {self.lost}")
+        return self
 
     def allocate(self, nbytes: int) -> int:
         if self.used + nbytes > self.capacity:
@@ -142,7 +148,7 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
     libraries = getattr(steps, "placed", None)
     if steps is not None:
         steps.placed = lambda *args, **kwargs: False  # it has none
-    cuda.device = lambda: fake  # type: ignore[assignment,return-value]
+    cuda.device = fake.found  # type: ignore[assignment]
     residency.use = _verified(use)
     placement.rates, placement._absent = rates, rates is None
     placement.ledger.__init__()  # type: ignore[misc]
