@@ -45,6 +45,9 @@ class Scalar:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return numpy.array(value(self), dtype=dtype)
 
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
+        return self._handle.__array_namespace__(api_version=api_version)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__array_"):  # protocols are answered by `__array__` alone
             raise AttributeError(name)

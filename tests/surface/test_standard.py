@@ -45,6 +45,13 @@ def test_version() -> None:
         assert str(ours.value) == str(theirs.value)
 
 
+def test_scalars_name_the_namespace() -> None:
+    total = (offarray.ones(600) + 1).sum()
+    assert total.__array_namespace__() is (offarray if type(total) is not numpy.float64 else numpy)
+    with pytest.raises(ValueError, match="2020"):
+        total.__array_namespace__(api_version="2020.01")
+
+
 def test_namespace_info() -> None:
     info = offarray.__array_namespace_info__()
     assert isinstance(info, numpy.__array_namespace_info__)
