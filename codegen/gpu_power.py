@@ -83,7 +83,11 @@ def _product(code: Code, part: str, x: Pair, y: Pair) -> Pair:
 def _general(code: Code, part: str, z: Pair, w: Pair) -> Pair:
     """exp(w log z)."""
     log = log_length(code, part, *z), library(code, "atan2", part, z[1], z[0])
-    return exponential(code, part, *_product(code, part, w, log))
+    re, im = _product(code, part, w, log)
+    # what is no number though all sources are has the sign bit on the processor, and a zero takes it over
+    numbers = [compare(code, "ord", part, *pair) for pair in (z, w)]
+    made = both(code, compare(code, "uno", part, im, im), *numbers)
+    return exponential(code, part, re, choose(code, made, part, -math.nan, im))
 
 
 def _power(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
