@@ -18,21 +18,28 @@ from ._library_device import (
     Shape,
     address,
     array,
+    as_type,
     by_rows,
     cast,
+    choice,
     columns,
     dense,
     new,
     np,
     on,
+    op,
     owned,
+    pending,
     place,
     seen,
     spread,
     step,
     store,
+    value_of,
 )
 from ._views import dense_copy
+from .fusion.node import IOTA, READ, Node
+from .fusion.view import View
 from .runtime import cudalib_blas as blas
 from .runtime import cudalib_solver as solver
 from .runtime.cudalib import Step
@@ -124,9 +131,18 @@ def of_inv(a: Any, signature: Any = None, **options: Any) -> Any:
     x = _operand(a, signature)
     if options or x is None:
         return NotImplemented
-    n = x._shape[-1]
-    unit = _lazy.fresh(numpy.eye(n, dtype=x._dtype))
-    return by_rows(_solved(columns(x), columns(spread(unit, x._shape))))
+    unit = pending(as_type(_compared("equal", x._shape), x._dtype))
+    return by_rows(_solved(columns(x), unit))
+
+
+def _compared(how: str, shape: Shape) -> Node:
+    """How the row of each element of matrices compares with its column."""
+    sides = []
+    for axis, strides in ((-2, (8, 0)), (-1, (0, 8))):
+        line = Node(IOTA, "iota", numpy.dtype("i8"), (shape[axis],), (), 0)
+        steps = (0,) * (len(shape) - 2) + strides
+        sides.append(Node(READ, "", line.dtype, shape, (line,), View(0, shape, steps)))
+    return op(how, *sides, dtype=numpy.dtype(bool))
 
 
 def _signed_log(x: ndarray) -> tuple[Any, Any]:
@@ -198,15 +214,9 @@ def _cholesky(a: Any, signature: Any, options: Any, uplo: int) -> Any:
             for k, (one,) in enumerate(_each(count, (first, size))):
                 found.device.move(infos + 4 * k, solver.potrf(found, char, uplo, n, one), 4)
         _check(found, infos, count, "Matrix is not positive definite")
-    cut = numpy.tril if uplo == solver.LOWER else numpy.triu
-    return _triangle(cut, seen(made, lambda g: g.swapaxes(-1, -2)))
-
-
-def _triangle(cut: Any, x: ndarray) -> Any:
-    """A triangle of matrices, zeros elsewhere, in C order."""
-    n = x._shape[-1]
-    keep = _lazy.fresh(cut(numpy.ones((n, n), bool)))
-    return np.where(keep, x, numpy.zeros((), x._dtype))
+    keep = _compared("greater_equal" if uplo == solver.LOWER else "less_equal", x._shape)
+    factor = seen(made, lambda g: g.swapaxes(-1, -2))
+    return pending(choice(keep, value_of(factor), _record.constant(0, x._dtype)), [factor])
 
 
 # ---------------------------------------------------------------------- QR
