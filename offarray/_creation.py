@@ -201,14 +201,16 @@ def astype(
     device: Any = None,
 ) -> Any:
     """`x` in another data type; see `numpy.ndarray.astype`."""
-    if type(x) is not ndarray or small((x,)) or not native(x._dtype) or order not in ("K", "C") or device is not None:
+    if type(x) is not ndarray or not native(x._dtype) or order not in ("K", "C") or device is not None:
         return NotImplemented
     try:
         wanted = numpy.dtype(dtype)
         fits = numpy.can_cast(x._dtype, wanted, casting)
     except (TypeError, ValueError):
         return NotImplemented
-    if not native(wanted) or wanted == x._dtype or not fits:
+    if wanted == x._dtype and fits and x._at is not HOST and (order == "K" or x.flags.c_contiguous):
+        return x if not copy else x.copy(order)
+    if small((x,)) or not native(wanted) or wanted == x._dtype or not fits:
         return NotImplemented
     if (x._dtype.kind == "c" and wanted.kind not in "cb") or (order == "C" and not x.flags.c_contiguous):
         return NotImplemented
