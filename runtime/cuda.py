@@ -222,6 +222,12 @@ class Device:
         self.synchronize()
         call("cuMemPoolTrimTo", self.pool, 0)
 
+    def room(self) -> tuple[int, int]:
+        """Free memory, and all of it."""
+        self._here()
+        free, total = call("cuMemGetInfo")
+        return int(free), int(total)
+
     def clear(self, pointer: int, nbytes: int) -> None:
         """Set memory to zero."""
         self._here()

@@ -59,6 +59,9 @@ class FakeDevice:
         self.allocated += 1
         return ctypes.addressof(block)
 
+    def room(self) -> tuple[int, int]:
+        return self.capacity - self.used, self.memory
+
     def trim(self) -> None:
         pass
 

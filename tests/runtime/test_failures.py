@@ -320,3 +320,14 @@ def test_the_table_of_answers() -> None:
     assert type(errors.answered("f", "CUDA_ERROR_OUT_OF_MEMORY", "")) is MemoryLimitError
     other = errors.answered("f", "CUDA_ERROR_OTHER", "some words")
     assert type(other) is DeviceError and str(other) == "f: CUDA_ERROR_OTHER: some words"
+
+
+def test_memory_that_others_have(failing: Failing) -> None:
+    """Where arrays of this process have little, the message says who has the rest."""
+    failing.fake.capacity = failing.fake.memory = 10 * 8 * N
+    x = np.evaluate(np.arange(float(N)) + 1)
+    failing.fake.capacity = 0  # another process takes all of it
+    with pytest.raises(MemoryLimitError, match=r"of 400000 free.*taken by others.*nvidia-smi.*test_failures\.py"):
+        np.evaluate(x * 2 + np.arange(float(N)))
+    failing.fake.capacity = failing.fake.memory
+    assert float(x[3]) == 4 and float(np.evaluate(x * 2)[3]) == 8
