@@ -63,7 +63,7 @@ def _crowded(device: cuda.Device, nbytes: int) -> str:
     """What there is to say of a device that has no memory left."""
     free, total = device.room()
     others = max(total - free - device.held, 0)
-    text = f"the device has not enough memory: {nbytes} bytes asked for, {free} of {total} free, {device.held} in arrays"
+    text = f"the device has not enough memory: {nbytes} bytes asked for, {free} of {total} free, {device.held} ours"
     if others > device.held:
         text += f"; {others} are taken by others, such as other processes (nvidia-smi lists them)"
     return text
