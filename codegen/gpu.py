@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..runtime import cache as disk
-from ..runtime import cuda, residency, trace
+from ..runtime import cuda, late, residency, trace
 from ..runtime.errors import CompileError
 from ..runtime.signals import of as signals_of
 from ..runtime.target import Compiled, Target
@@ -158,12 +158,18 @@ class DeviceKernel:
         self.row = ctypes.c_uint64 * self.layout.words
 
     def body(self, args: int, low: int, high: int) -> int:
-        """Launch the kernel; with faults to report it has run when this returns."""
+        """Launch the kernel; with faults to report it has run when this returns, unless they may come late."""
         row = list(self.row.from_address(args))
         if not self.reports:
             self.main.run(row, 0)
             return 0
         device = cuda.device()
+        count = len(self.kernel.faults) if self.exact is None else 1
+        place = late.room(device, count)
+        if place is not None:
+            self.main.run(row, place[1])
+            late.leave(device, place[0], count, None if self.exact is None else lambda: self._again(row))
+            return 0
         if self.exact is None:
             self._report(self.main, row)
             return 0
@@ -173,6 +179,15 @@ class DeviceKernel:
         if suspicious:
             self._report(self.exact, row)
         return 0
+
+    def _again(self, row: list[int]) -> bytes:
+        """The fault bytes of a launch whose sources are as they were."""
+        assert self.exact is not None
+        report = ctypes.create_string_buffer(len(self.kernel.faults) + 8)
+        row = row[:]
+        row[self.layout.fault] = ctypes.addressof(report)
+        self._report(self.exact, row)
+        return report.raw
 
     def _report(self, builder: Builder, row: list[int]) -> None:
         """Run with exact reports, and bring the fault bytes to where the row wants them."""

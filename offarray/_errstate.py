@@ -16,7 +16,7 @@ from numpy._core.umath import _extobj_contextvar  # type: ignore[attr-defined]
 
 from ._site import line
 from .fusion.node import Node
-from .runtime import fault
+from .runtime import fault, late
 from .runtime.config import settings
 
 KINDS = {1: "divide", 2: "over", 4: "under", 8: "invalid"}
@@ -65,6 +65,15 @@ def report(found: list[tuple[Node, int]]) -> None:
     FloatingPointError
         For a kind whose mode is "raise"; nodes of the failed operation keep their values.
     """
+    _each(found, "")
+
+
+def report_late(found: list[tuple[Node, int]]) -> None:
+    """The same for operations whose kernels were not waited for: they were recorded where a fault is a warning."""
+    _each(found, "warn")
+
+
+def _each(found: list[tuple[Node, int]], mode: str) -> None:
     merged: dict[int, tuple[Node, int]] = {}
     for node, bits in found:
         old = merged.get(node.serial, (node, 0))[1]
@@ -73,12 +82,12 @@ def report(found: list[tuple[Node, int]]) -> None:
         node, bits = merged[serial]
         for bit in KINDS:
             if bits & bit:
-                _signal(node, bit)
+                _signal(node, bit, mode)
 
 
-def _signal(node: Node, bit: int) -> None:
+def _signal(node: Node, bit: int, mode: str) -> None:
     message = fault.message(bit, node.alias or NAMES.get(node.op, node.op))
-    mode = dict(numpy.geterr())[KINDS[bit]]
+    mode = mode or str(dict(numpy.geterr())[KINDS[bit]])
     if mode == "raise":
         raise FloatingPointError(message)
     if mode == "call":
@@ -95,6 +104,8 @@ def _signal(node: Node, bit: int) -> None:
         where = line(node.site)
         warnings.warn_explicit(message, RuntimeWarning, where.filename, where.lineno, where.module, where.registry)
 
+
+late.report = report_late
 
 # The ufunc that NumPy would name for an operation of ours.
 NAMES = {"modf_frac": "modf", "modf_int": "modf", "frexp_mantissa": "frexp", "frexp_exponent": "frexp"}

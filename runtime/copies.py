@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 import numpy
 
-from . import cuda, pool, supply, trace
+from . import cuda, late, pool, supply, trace
 from .buffer import Buffer, Memory, address_of
 from .config import settings
 from .errors import LostValueError, MemoryLimitError, TransferError
@@ -160,6 +160,7 @@ class Copy:
 
     def _move(self, buffer: Buffer, low: int, high: int) -> None:
         """To other device memory, which covers more."""
+        late.before(self)
         device, pointer, first, nbytes, held = self.device, self.pointer, self.first, self.last - self.first, self.held
         begin = pointer + self.low
         with supply.keeping(buffer):
@@ -171,6 +172,7 @@ class Copy:
 
     def release(self) -> None:
         """Give the device's memory back."""
+        late.before(self)
         pointer = self.pointer + self.low
         supply.forget(self, self.held)
         self.pointer = self.low = self.high = self.first = self.last = 0
@@ -185,6 +187,7 @@ class Copy:
 
     def abandon(self) -> None:
         """The device is gone, in a forked child."""
+        late.forget()
         self.pointer = self.low = self.high = self.first = self.last = self.pinned = 0
         self.flying = False
 
@@ -212,6 +215,7 @@ class Copy:
             if not self.host:
                 high = self.nbytes if high < 0 else high
                 if not write and self.valid and self._part(buffer, low, high):
+                    late.looked()
                     return
                 if not whole:
                     self._fetch(buffer, self.first, self.last)
@@ -220,6 +224,7 @@ class Copy:
             if write:
                 self.land()
                 self.first = self.last = 0
+        late.looked()
 
     def _room(self, buffer: Buffer) -> None:
         if buffer.array is None:
@@ -271,7 +276,8 @@ class Copy:
             place = {"data": (buffer.address + low, False), "shape": (count, width), "strides": (step, 1)}
             numpy.asarray(Memory(None, {**place, "typestr": "|u1", "version": 3}))[...] = dense
             self.parts.append(name)
-            return True
+        late.looked()
+        return True
 
     def peek(self, offset: int, nbytes: int) -> bytes | None:
         """Bytes of the value, which the device has to hold; None where the host had better fetch everything."""
@@ -281,10 +287,12 @@ class Copy:
             account("d2h_bytes", nbytes)
             data = ctypes.create_string_buffer(nbytes)
             self.device.download(ctypes.addressof(data), self.pointer + offset, nbytes)
+        late.looked()
         return data.raw
 
     def written(self) -> None:
         """The device writes: what the host has seen is out of date."""
+        late.before(self)
         self.host = False
         self.peeks = 0
         self.parts.clear()
@@ -320,6 +328,7 @@ class Copy:
         first, last = self.first, self.last
         if first <= low and high <= last:
             return
+        late.before(self)
         if not self.host and last <= first:  # nobody has written it yet
             self.first, self.last = self.low, self.high
             return

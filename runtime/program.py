@@ -16,6 +16,7 @@ from . import threads, trace
 from .buffer import Buffer, Memory, allocate
 from .config import settings
 from .errors import CheckError
+from .late import Faults
 from .target import Compiled
 
 Shape = tuple[int, ...]
@@ -96,7 +97,7 @@ class Program(NamedTuple):
     code: tuple[Instruction, ...]
 
 
-def execute(program: Program, bind: Slots) -> tuple[Slots, list[bytes]]:
+def execute(program: Program, bind: Slots) -> tuple[Slots, list[Faults]]:
     """Run `program` on the buffers in `bind`.
 
     Parameters
@@ -114,7 +115,7 @@ def execute(program: Program, bind: Slots) -> tuple[Slots, list[bytes]]:
         For each launch, in order, one byte of fault bits for each value that reports them.
     """
     bind.extend([None] * (program.slots - len(bind)))
-    faults: list[bytes] = []
+    faults: list[Faults] = []
     for instruction in program.code:
         kind = type(instruction)
         if kind is Launch:
@@ -206,7 +207,7 @@ class Prepared:
         self.scratch = step.compiled.scratch(step.extents)
 
 
-def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, int]] = ()) -> bytes:
+def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, int]] = ()) -> Faults:
     """Run one kernel, and give its fault bytes.
 
     Parameters
@@ -281,7 +282,7 @@ def _run(compiled: Compiled, row: array[int], address: int, step: Prepared, nbyt
         _tell(step.step, seconds, shares)
 
 
-def _on_device(step: Launch, slots: Slots, words: array[int]) -> bytes:
+def _on_device(step: Launch, slots: Slots, words: array[int]) -> Faults:
     """Run one kernel on a device, and give its fault bytes; without such it may still be running."""
     from . import residency  # needs a driver
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import buffer as buffers
-from . import cuda, placement, supply, trace
+from . import cuda, late, placement, supply, trace
 from .buffer import Buffer
 from .config import REGISTRY, settings
 from .copies import Copy, Span, account, explicit, lock
@@ -110,7 +110,7 @@ def settle(buffer: Buffer, access: str) -> None:
 def launch(
     compiled: Compiled, pointers: list[tuple[Buffer, int]], words: Sequence[int], access: Sequence[str], faults: int,
     spans: Sequence[Span] = (), dense: Sequence[bool] = (),
-) -> bytes:  # fmt: skip
+) -> late.Faults:  # fmt: skip
     """Run a device kernel on buffers, and give its fault bytes.
 
     Parameters
@@ -132,7 +132,12 @@ def launch(
             if row is None:
                 return _brought(compiled, pointers, words, access, faults, spans, dense)
             before = device.launches
+            if late.protected:
+                for (b, _), way in zip(pointers, access, strict=True):
+                    if way != "r":
+                        late.before(b.device)
             try:
+                late.opened, late.left = late.allowed and faults > 0, None
                 run(compiled, row, words, report)
             except (OffarrayError, MemoryError) as error:
                 if device.launches == before and not device.lost:
@@ -141,9 +146,13 @@ def launch(
                 _wrote(pointers, access)
                 raise
             _wrote(pointers, access)
+            if late.left is not None:
+                late.keep(late.left, [b for (b, _), way in zip(pointers, access, strict=True) if way == "r"])
+                return late.left
         finally:
+            late.opened = False
             _busy.difference_update(names)
-    return bytes(report[:faults])
+    return bytes(report[:faults])  # of what may warn later, the `Late` instead
 
 
 def _in_place(
@@ -258,6 +267,7 @@ def _before_fork() -> None:
 def _in_child() -> None:
     """A forked child computes on the host: a driver cannot be used on both sides."""
     lock._at_fork_reinit()  # type: ignore[attr-defined]
+    late.forget()
     supply.lost()
     cuda.lost()
     placement.forget()
@@ -278,6 +288,7 @@ _registered = False
 def start() -> None:
     """From now on new buffers note what the device holds."""
     global _registered
+    late.used = True
     if not _registered and hasattr(os, "register_at_fork"):
         _registered = True
         os.register_at_fork(before=_before_fork, after_in_child=_in_child)

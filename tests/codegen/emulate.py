@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from offarray import _evaluate
 from offarray.codegen import gpu
 from offarray.codegen.compile import host_target
 from offarray.codegen.nvptx import device_target
+from offarray.fusion import replay
 from offarray.runtime import buffer as buffers
 from offarray.runtime import cuda, residency
 from offarray.runtime.config import config
@@ -90,7 +91,9 @@ class EmulatedDevice(FakeDevice):
 
     def __init__(self) -> None:
         super().__init__()
-        self.launches: list[tuple[str, tuple[int, int], int]] = []
+        self.ran: list[tuple[str, tuple[int, int], int]] = []
+        self.lazy = False  # whether work waits until somebody waits for it
+        self.queue: list[Callable[[], None]] = []
         self.engines: list[Any] = []
 
     def assemble(self, text: str) -> bytes:
@@ -114,16 +117,46 @@ class EmulatedDevice(FakeDevice):
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, words: Sequence[int]) -> None:
         name, address = function
-        self.launches.append((name, grid, block))
+        self.ran.append((name, grid, block))
         row = (ctypes.c_uint64 * len(words))(*[w & (1 << 64) - 1 for w in words])
+        self.launches += 1
+        self._then(lambda: self._launch(name, address, grid, block, row))
+
+    def _launch(self, name: str, address: int, grid: tuple[int, int], block: int, row: Any) -> None:
         if library().sim_launch(ctypes.c_void_p(address), grid[0], grid[1], block, row):
             raise AssertionError(f"the threads of {name} wait for each other")
 
+    def mapped(self, nbytes: int) -> tuple[int, int]:
+        self.room = (ctypes.c_uint8 * nbytes)()
+        return ctypes.addressof(self.room), ctypes.addressof(self.room)
+
+    def _then(self, work: Callable[[], None]) -> None:
+        """Do something when everything before is done."""
+        if self.lazy:
+            self.queue.append(work)
+        else:
+            work()
+
     def clear(self, pointer: int, nbytes: int) -> None:
-        ctypes.memset(pointer, 0, nbytes)
+        self._then(lambda: ctypes.memset(pointer, 0, nbytes) and None)
+
+    def free(self, pointer: int) -> None:
+        self._then(lambda: FakeDevice.free(self, pointer))
+
+    def upload(self, pointer: int, host: int, nbytes: int) -> None:
+        data = ctypes.string_at(host, nbytes)
+        self._then(lambda: ctypes.memmove(pointer, data, nbytes) and None)
+
+    def move(self, target: int, source: int, nbytes: int) -> None:
+        self._then(lambda: FakeDevice.move(self, target, source, nbytes))
+
+    def download(self, host: int, pointer: int, nbytes: int) -> None:
+        self.synchronize()
+        super().download(host, pointer, nbytes)
 
     def synchronize(self) -> None:
-        pass
+        while self.queue:
+            self.queue.pop(0)()
 
     def flag(self) -> Flag:
         return Flag(self)
@@ -133,6 +166,7 @@ class Flag:
     """As the driver's."""
 
     def __init__(self, device: EmulatedDevice) -> None:
+        self.device = device
         self.byte = (ctypes.c_uint8 * 8)()
         self.pointer = ctypes.addressof(self.byte)
 
@@ -143,6 +177,7 @@ class Flag:
         pass
 
     def wait(self) -> bool:
+        self.device.synchronize()
         return bool(self.byte[0])
 
 
@@ -156,11 +191,13 @@ def installed() -> Iterator[EmulatedDevice]:
     gpu.nvptx.ptx = lambda text, arch: text
     gpu.disk.load, gpu.disk.store = lambda key, counted=True: None, lambda key, data: None  # type: ignore[assignment]
     _evaluate._targets["cuda"] = target
+    replay.recipes.clear()  # they hold kernels of other devices
     try:
         with config(device="cuda", bound_bytes=config.get("bound_bytes")):
             residency.start()
             yield fake
     finally:
+        replay.recipes.clear()
         cuda.device, gpu.nvptx.ptx, gpu.disk.load, gpu.disk.store, buffers.fresh = former[:5]
         if former[5] is None:
             _evaluate._targets.pop("cuda", None)
