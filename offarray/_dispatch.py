@@ -5,20 +5,29 @@ in: the namespace modules make their functions with `public`; out: NumPy.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import fractions
 import functools
 import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from . import _fallback, _rebind, _scalar
-from ._array import HOST, Overriding, Subclassable, fresh, host, ndarray, plain, view, wrap
-from ._memory import foreign, native, wrap_view
+from . import _fallback, _rebind
+from ._array import HOST, fresh, host, ndarray, plain, view
+from ._convert import (
+    _KIND,
+    _PLAIN,
+    FOREIGN,
+    HANDLE,
+    REAL,
+    SCALARS,
+    SEQUENCE,
+    Handles,
+    classify,
+    convert,
+    result,
+)  # fmt: skip
+from ._memory import foreign, native
 from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
 from ._record import before_host_write
 from .fusion.node import READY
@@ -52,106 +61,6 @@ LIGHT = frozenset(
     """.split()
 )
 _light: set[Any] = {getattr(RealArray, n) for n in LIGHT if hasattr(RealArray, n)}
-
-# What a value of some type is to the conversion of arguments.
-LEAVE, HANDLE, SEQUENCE, FOREIGN, REAL, LAZY = range(6)
-
-SCALARS = frozenset({bool, int, float, complex} | {t for t in numpy.sctypeDict.values() if t is not numpy.void})
-_KIND: dict[type, int] = {
-    ndarray: HANDLE, list: SEQUENCE, tuple: SEQUENCE, RealArray: REAL, Subclassable: REAL, Overriding: REAL,
-    **dict.fromkeys(SCALARS, LEAVE),
-    **dict.fromkeys(
-        (str, bytes, bytearray, type(None), slice, type, types.FunctionType, types.BuiltinFunctionType, dict, set,
-         type(Ellipsis), type(NotImplemented), datetime.date, datetime.datetime, decimal.Decimal, fractions.Fraction),
-        LEAVE,
-    ),
-}  # fmt: skip
-
-
-def classify(t: type) -> int:
-    """Kind of a type seen for the first time."""
-    if issubclass(t, RealArray):
-        own = getattr(t, "__array_function__", None)
-        kind = REAL if own is RealArray.__array_function__ else FOREIGN
-    elif issubclass(t, (list, tuple)):
-        kind = SEQUENCE
-    elif issubclass(t, _scalar.Scalar):
-        kind = LAZY
-    elif getattr(t, "__array_function__", None) is not None:
-        kind = FOREIGN
-    else:
-        kind = LEAVE
-    _KIND[t] = kind
-    return kind
-
-
-_PLAIN = SCALARS | {str, bytes, type(None)}
-
-
-class Handles(list[Any]):
-    """The handles found in the arguments of one call, and whether a foreign operand was among them."""
-
-    foreign = False
-
-
-def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any:
-    """`value` with every handle in it, also within lists and tuples, as NumPy array; the handles go to `seen`."""
-    t = type(value)
-    kind = _KIND.get(t)
-    if kind is None:
-        kind = classify(t)
-    if kind == LEAVE or kind == REAL:
-        return value
-    if kind == HANDLE:
-        seen.append(value)
-        return door(value)
-    if kind == FOREIGN:
-        seen.foreign = True
-        return value
-    if kind == LAZY:
-        return _scalar.value(value)
-    if not value or set(map(type, value)) <= _PLAIN:
-        return value
-    items = [convert(v, seen, door) for v in value]
-    if all(map(_same, items, value)):
-        return value
-    if t is list:
-        return items
-    if t is tuple:
-        return tuple(items)
-    return t(*items) if hasattr(t, "_fields") else t(items)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b
-
-
-def result(value: Any, seen: Handles, held: int = 2) -> Any:
-    """What NumPy returned as the user sees it: the handle itself for an operand, else a handle or scalar.
-
-    `held` is the number of references to a value that nobody else has.
-    """
-    t = type(value)
-    if t is RealArray:
-        for x in seen:
-            if x._np is value:
-                return x
-        root = value.base
-        if root is None and sys.getrefcount(value) <= held:
-            return fresh(value)
-        for x in seen:
-            b = x._np
-            if root is not None and (root is b or root is b.base):
-                return wrap(value, (x,))
-        if root is None:
-            return wrap([value, value][0])
-        return wrap_view(value, root, seen)
-    if t is tuple or t is list:
-        items = [result(v, seen, 4) for v in value]
-        return value if all(map(_same, items, value)) else t(items)
-    if isinstance(value, tuple) and hasattr(t, "_fields"):
-        return t(*[result(v, seen, 4) for v in value])
-    return value
 
 
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -485,15 +394,29 @@ def composed(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     return result(made, Handles()) if type(made) is RealArray else made
 
 
+def _many(shape: Any) -> bool:
+    """Whether a shape has so many elements that fresh pages cost more than asking."""
+    if type(shape) is not tuple:
+        return type(shape) is int and shape >= _FRESH
+    count = 1
+    for extent in shape:
+        count *= extent if type(extent) is int else 0
+    return count >= _FRESH
+
+
+_FRESH = 1 << 14
+
+
 def maker(real: Callable[..., Any]) -> Callable[..., Any]:
     """The public function that stands for NumPy's `real`, which makes an array from numbers and types."""
+    pooled = real is numpy.empty
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and elsewhere(kwargs.get("device")):
             return placed(call, args, kwargs)
         if "like" in kwargs:
             return step(real.__name__, real, args, kwargs, host, call)
-        if buffers.fresh is not None:  # a device is in use
+        if buffers.fresh is not None or (pooled and args and _many(args[0])):  # a device is in use, or pages are dear
             answer = recorded(real.__name__, args, kwargs)
             if answer is not NotImplemented:
                 return answer

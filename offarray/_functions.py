@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _counting, _fallback, _lazy, _products, _sorting, _statistics  # noqa: F401  (they enter functions)
+from . import _choosing, _counting, _fallback, _lazy, _moving, _products, _sorting, _statistics  # noqa: F401
 from ._array import RealArray, host, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, numpy_call, widen
 from ._memory import native
@@ -30,11 +30,12 @@ COMPOSED.update(
     """.split()
 )
 WIDE.update(COMPOSED)
-for (
-    _name
-) in "sum prod min max any all mean var std argmin argmax clip round astype copy repeat flatten ravel take".split():
+_METHODS = (
+    "sum prod min max any all mean var std argmin argmax clip round astype copy repeat flatten ravel take".split()
+)
+for _name in _METHODS:
     widen(_name, getattr(RealArray, _name))
-WIDE.update("amin amax count_nonzero ptp around copy repeat concatenate take_along_axis diag take".split())
+WIDE.update("amin amax count_nonzero ptp around concatenate take_along_axis diag".split())
 # NumPy's compiled routines that are the processor's library.
 LIBRARY.update(
     """

@@ -70,3 +70,52 @@ def test_compositions_without_fallback(name: str) -> None:
         x[::7] = numpy.nan
     m = x.reshape(20, 10)
     same(COMPOSITIONS[name](np, np.array(x), np.array(m)), COMPOSITIONS[name](numpy, x.copy(), m.copy()), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i1", "c16", "?"])
+@pytest.mark.parametrize(
+    ("shift", "axis"),
+    [
+        (3, None), (-1, 0), (2, 1), (0, 1), (25, -1), ((1, -2), (0, 1)), ((1, 2), (1, 1)), (3, (0, 2)), ((1, 2, 3), (0, 1, 2)),
+        (numpy.int64(4), 0), (-7, 2),
+    ],
+)  # fmt: skip
+def test_roll(shift: Any, axis: Any, dtype: str) -> None:
+    x = (numpy.random.default_rng(4).random((4, 5, 6)) * 9).astype(dtype)
+    for form in (
+        lambda x: x, lambda x: x[:, ::-1], lambda x: x.T if axis is None else x, lambda x: x[..., ::2] if axis != 2 else x,
+    ):  # fmt: skip
+        want = numpy.roll(form(x), shift, axis)
+        got = np.roll(form(np.array(x)), shift, axis)
+        same(got, want)
+        assert got.base is None or axis is None
+        pending = np.roll(form(np.array(x)).astype("c16") * 2, shift, axis)
+        same(pending, numpy.roll(form(x).astype("c16") * 2, shift, axis))
+    y = np.array(x)
+    rolled = np.roll(y, shift, axis)
+    before = x.copy()
+    y[...] = 0
+    same(rolled, numpy.roll(before, shift, axis))
+
+
+@pytest.mark.parametrize(("shift", "axis"), [(1, 3), ((1, 2, 3), (0, 1)), ("a", 0)])
+def test_errors_of_roll(shift: Any, axis: Any) -> None:
+    x = numpy.zeros((3, 4))
+    with pytest.raises(Exception) as want:
+        numpy.roll(x, shift, axis)
+    with pytest.raises(type(want.value)) as got:
+        np.roll(np.array(x), shift, axis)
+    assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("shape", [40000, (200, 300), (0, 5), (1 << 16,)])
+@pytest.mark.parametrize("dtype", ["f8", "i4", "c8", "U3", "O"])
+def test_empty_takes_memory_of_the_pool(shape: Any, dtype: str) -> None:
+    x = np.empty(shape, dtype)
+    want = numpy.empty(shape, dtype)
+    assert (x.shape, x.dtype, x.strides, x.base) == (want.shape, want.dtype, want.strides, None)
+    assert x.flags.owndata == want.flags.owndata
+    assert x.flags.writeable
+    if dtype == "f8":
+        x[...] = 2.0
+        assert x.sum() == 2.0 * x.size
