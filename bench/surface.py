@@ -66,14 +66,16 @@ def times_of(calls: dict[str, measure.Call], budget: float) -> dict[str, list[fl
     return found
 
 
-def run_row(row: Row, n: int, budget: float) -> dict[str, Any]:
-    """Measure one row at one size."""
+def run_row(row: Row, n: int, budget: float, once: bool = False) -> dict[str, Any]:
+    """Measure one row at one size; `once`: NumPy's call that gives the values to compare with is its time too."""
     args = row.setup(numpy.random.default_rng(1), n)
     mine = [offarray.array(a) if isinstance(a, numpy.ndarray) else a for a in args]
     theirs = [a.copy() if isinstance(a, numpy.ndarray) else a for a in args]
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
+        start = time.perf_counter()
         want = row.call(numpy, *theirs)
+        only = time.perf_counter() - start
         start = time.perf_counter()
         got = finished(row.call(offarray, *mine))
         first = time.perf_counter() - start
@@ -88,7 +90,10 @@ def run_row(row: Row, n: int, budget: float) -> dict[str, Any]:
         "numpy": lambda: row.call(numpy, *theirs),
         "offarray": lambda: finished(row.call(offarray, *mine)),
     }
+    if once:
+        del calls["numpy"]
     times = times_of(calls, budget)
+    times.setdefault("numpy", [only])
     told["median"] = {name: measure.median(t) for name, t in times.items()}
     told["least"] = {name: min(t) for name, t in times.items()}
     told["ratio"] = told["median"]["numpy"] / told["median"]["offarray"]
@@ -121,6 +126,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="", help="where offarray's kernels run; NumPy stays on the processor")
     parser.add_argument("--seconds", type=float, default=0.25, help="least time spent on one row and library")
     parser.add_argument("--limit", type=float, default=0.0, help="seconds after which no further row is begun")
+    parser.add_argument("--once", action="store_true", help="NumPy is called once only")
+    parser.add_argument("--part", default="0/1", metavar="K/N", help="only every Nth row, from the Kth on")
     parser.add_argument("settings", nargs="*", metavar="name=value", help="settings of offarray")
     return parser.parse_args()
 
@@ -144,14 +151,15 @@ def main() -> int:
     )
     print(f"{'row':<20} {'n':>6} " + " ".join(f"{name:>{width}}" for name, width in heads))
     start = time.perf_counter()
-    for row in ROWS:
+    first, every = map(int, options.part.split("/"))
+    for row in ROWS[first::every]:
         if options.only not in row.name or (options.quick and row.name not in QUICK):
             continue
         for n in sizes(row, wanted):
             if options.limit and time.perf_counter() - start > options.limit:
                 told.setdefault("left", []).append(f"{row.name} {n:g}")
                 continue
-            _tell(row, n, options.seconds, told)
+            _tell(row, n, options, told)
     told["summary"] = summary(told["rows"], wanted)
     for name, value in told["summary"].items():
         print(f"{name}: {value if isinstance(value, dict) else round(value, 3)}")
@@ -159,9 +167,9 @@ def main() -> int:
     return 1 if told["summary"]["wrong"] or told.get("failed") else 0
 
 
-def _tell(row: Row, n: int, budget: float, told: dict[str, Any]) -> None:
+def _tell(row: Row, n: int, options: argparse.Namespace, told: dict[str, Any]) -> None:
     try:
-        found = run_row(row, n, budget)
+        found = run_row(row, n, options.seconds, options.once)
     except Exception as error:
         told.setdefault("failed", {})[f"{row.name} {n:g}"] = f"{type(error).__name__}: {error}"
         print(f"{row.name:<20} {n:>6.0e} failed: {traceback.format_exc()}")

@@ -83,7 +83,8 @@ def test_compositions_without_fallback(name: str) -> None:
 def test_roll(shift: Any, axis: Any, dtype: str) -> None:
     x = (numpy.random.default_rng(4).random((4, 5, 6)) * 9).astype(dtype)
     for form in (
-        lambda x: x, lambda x: x[:, ::-1], lambda x: x.T if axis is None else x, lambda x: x[..., ::2] if axis != 2 else x,
+        lambda x: x, lambda x: x[:, ::-1], lambda x: x.T if axis is None else x,
+        lambda x: x[..., ::2] if axis != 2 else x,
     ):  # fmt: skip
         want = numpy.roll(form(x), shift, axis)
         got = np.roll(form(np.array(x)), shift, axis)
