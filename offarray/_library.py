@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy
 
-from . import _dispatch, _evaluate, _fallback, _lazy
+from . import _dispatch, _fallback, _lazy
 from ._array import HOST, RealArray, ndarray
 from ._memory import native
 from .fusion.node import READY
 from .runtime import placement, trace
 from .runtime.config import settings
-from .runtime.errors import DeviceError, MemoryLimitError
 
 Form = Callable[..., Any]
 _PRODUCTS = frozenset("matmul dot inner einsum tensordot ndarray.dot linalg.matmul linalg.tensordot".split())
@@ -30,6 +29,7 @@ _FORMS = {
     "_library_products": "dot vdot inner einsum ndarray.dot",
     "_library_sort": "sort argsort partition argpartition lexsort searchsorted ndarray.sort ndarray.argsort "
     "ndarray.partition ndarray.argpartition ndarray.searchsorted",
+    "_library_fft": "fft.fftn fft.fft2 fft.ifftn fft.ifft2 fft.rfftn fft.rfft2",
     "_library_select": "nonzero flatnonzero compress extract unique bincount histogram ndarray.nonzero "
     "ndarray.compress",
 }
@@ -127,22 +127,21 @@ def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer of a device's form of the public function `name`; NotImplemented where the host runs it."""
     if kwargs.get("like") is not None or not placed(args, kwargs, name):
         return NotImplemented
-    module = OWN.get(name)
+    with _there():
+        answer = _own(name, args, kwargs) if name in OWN else NotImplemented
+        if answer is NotImplemented and name in COMPOSED:
+            return _dispatch.composed(_implementation(name), args, kwargs)
+    return counted(name, answer)
+
+
+def _own(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    form = _form(OWN[name], "on_" + name.replace(".", "_"))
     try:
-        with _there():
-            if module is None:
-                return _dispatch.composed(_implementation(name), args, kwargs)
-            answer = _form(module, "on_" + name.replace(".", "_"))(*args, **kwargs)
+        return form(*args, **kwargs)
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
         return NotImplemented  # arguments that only NumPy's own form takes, or refuses
-    except (DeviceError, MemoryLimitError) as error:
-        if placement.where() != "auto" or kwargs.get("out") is not None or name in _IN_PLACE:
-            raise _evaluate.located(error, _fallback.here()) from error.__cause__
-        trace.log(1, f"the host goes on: {name}: {error}")
-        return NotImplemented
-    return counted(name, answer)
 
 
 def counted(name: str, answer: Any) -> Any:

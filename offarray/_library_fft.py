@@ -119,3 +119,64 @@ def _hermitian(x: ndarray, axis: int, n: int) -> ndarray:
         key = (*(slice(None),) * axis, slice(k, k + 1))
         _record.assign(seen(x, lambda g, key=key: g.imag[key]), zero)  # type: ignore[misc]
     return x
+
+
+# ---------------------------------------------------------------------- several axes at once
+_NORMS = {None: 0, "backward": 0, "forward": 1, "ortho": 2}
+
+
+def _several(a: Any, s: Any, axes: Any, norm: Any, out: Any, forward: bool, real: bool) -> Any:
+    """A transform of the last two or three axes in one call; NotImplemented leaves it to one axis at a time."""
+    x = array(a)
+    if x is None or s is not None or out is not None or norm not in _NORMS or x._dtype.char not in "fdFD":
+        return NotImplemented
+    rank = len(x._shape)
+    many = rank if axes is None else len(axes)
+    if not 2 <= many <= 3 or many > rank or 0 in x._shape or (real and x._dtype.kind == "c"):
+        return NotImplemented
+    if axes is not None and [v + rank if v < 0 else v for v in axes] != list(range(rank - many, rank)):
+        return NotImplemented
+    target = _COMPLEX.get(x._dtype.char, x._dtype.char)
+    x = dense(x if real else cast(x, target))
+    n = x._shape[-many:]
+    last = n[-1] // 2 + 1 if real else n[-1]
+    with step(x) as found:
+        buffer, made = new(target, (*x._shape[:-1], last))
+        lay = [Layout(shape[-many:], 1, math.prod(shape[-many:])) for shape in (x._shape, made._shape)]
+        kinds = x._dtype.char, target
+        source, aim = (address(found, x), lay[0]), (found.write(buffer), lay[1])
+        fft.transform(found, kinds, n, source, aim, math.prod(x._shape[:-many]), FORWARD if forward else BACKWARD)
+    size, how = math.prod(n), _NORMS[norm]
+    if how == 2:
+        return _scaled(made, 1.0 / math.sqrt(size))
+    return _scaled(made, 1 if forward == (how == 0) else 1.0 / size)
+
+
+def on_fft_fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+    """`numpy.fft.fftn`."""
+    return _several(a, s, axes, norm, out, True, False)
+
+
+def on_fft_fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """`numpy.fft.fft2`."""
+    return _several(a, s, axes, norm, out, True, False)
+
+
+def on_fft_ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+    """`numpy.fft.ifftn`."""
+    return _several(a, s, axes, norm, out, False, False)
+
+
+def on_fft_ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """`numpy.fft.ifft2`."""
+    return _several(a, s, axes, norm, out, False, False)
+
+
+def on_fft_rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+    """`numpy.fft.rfftn`."""
+    return _several(a, s, axes, norm, out, True, True)
+
+
+def on_fft_rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """`numpy.fft.rfft2`."""
+    return _several(a, s, axes, norm, out, True, True)

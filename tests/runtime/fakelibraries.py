@@ -158,7 +158,8 @@ class Fft:
         self, plan: int, rank: int, n: Any, inembed: Any, istride: int, idist: int, onembed: Any, ostride: int,
         odist: int, type: int, batch: int,
     ) -> int:  # fmt: skip
-        assert rank == len(n) == len(inembed) == len(onembed) == 1 and not self.plans[plan].automatic
+        assert rank == len(n) == len(inembed) == len(onembed) and not self.plans[plan].automatic
+        assert rank == 1 or (istride == ostride == 1 and idist == numpy.prod(inembed) and odist == numpy.prod(onembed))
         vars(self.plans[plan]).update(n=n, source=(istride, idist), target=(ostride, odist), type=type, batch=batch)
         return 64
 
@@ -173,6 +174,9 @@ class Fft:
         p = self.plans[plan]
         assert p.area
         source, target = TRANSFORMS[p.type]
+        if len(p.n) > 1:
+            self._exec_several(p, idata, odata, direction)
+            return
         n = p.n[0]
         taken = n // 2 + 1 if target[0] == "f" else n
         made = n // 2 + 1 if source[0] == "f" else n
@@ -186,6 +190,19 @@ class Fft:
             x[...] = -77  # the library overwrites its input here
         else:
             y[...] = numpy.fft.fft(x) if direction == -1 else numpy.fft.ifft(x) * n
+
+    def _exec_several(self, p: Any, idata: int, odata: int, direction: int) -> None:
+        source, target = TRANSFORMS[p.type]
+        axes = tuple(range(1, len(p.n) + 1))
+        x = memory(idata, source, p.batch * p.source[1]).reshape(p.batch, *p.n)
+        last = p.n[-1] // 2 + 1 if source[0] == "f" else p.n[-1]
+        y = memory(odata, target, p.batch * p.target[1]).reshape(p.batch, *p.n[:-1], last)
+        if source[0] == "f":
+            y[...] = numpy.fft.rfftn(x, axes=axes)
+        else:
+            y[...] = (
+                numpy.fft.fftn(x, axes=axes) if direction == -1 else numpy.fft.ifftn(x, axes=axes) * numpy.prod(p.n)
+            )
 
     exec_c2c = exec_z2z = exec_r2c = exec_d2z = exec_c2r = exec_z2d = _exec
 

@@ -163,6 +163,12 @@ def transforms() -> Iterator[tuple[str, Case]]:
             )
     for name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
         yield name, lambda np, d, name=name: getattr(np.fft, name)(d(STACK))
+    for norm in ("ortho", "forward", "backward"):
+        for name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn"):
+            yield f"{name} {norm}", lambda np, d, name=name, norm=norm: getattr(np.fft, name)(d(STACK), norm=norm)
+    yield "fftn of some axes", lambda np, d: np.fft.fftn(d(STACK), (4, 50), (0, 2))
+    yield "fftn of the first axes", lambda np, d: np.fft.fftn(d(C[:, :5]), axes=(0,))
+    yield "rfftn single", lambda np, d: np.fft.rfftn(d(STACK.astype("f4")))
     yield "fft of integers", lambda np, d: np.fft.fft(d(INTEGERS))
 
 
@@ -281,6 +287,10 @@ REFUSED: dict[str, Case] = {
     "inv of a vector": lambda np, d: np.linalg.inv(d(V)),
     "fft of nothing": lambda np, d: np.fft.fft(d(A), n=0),
     "fft norm": lambda np, d: np.fft.fft(d(A), norm="x"),
+    "fftn axes": lambda np, d: np.fft.fftn(d(A), axes=(0, 2)),
+    "fft2 of a vector": lambda np, d: np.fft.fft2(d(V)),
+    "rfft2 of complex": lambda np, d: np.fft.rfft2(d(C)),
+    "fft2 norm": lambda np, d: np.fft.fft2(d(C), norm="x"),
     "fft axis": lambda np, d: np.fft.fft(d(A), axis=2),
     "rfft of complex": lambda np, d: np.fft.rfft(d(C)),
     "sort kind": lambda np, d: np.sort(d(A), kind="x"),
