@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -75,6 +76,24 @@ ROWS: dict[str, tuple[Callable[[], tuple[Any, ...]], Callable[..., Any], bool]] 
 }  # fmt: skip
 
 
+def draws(space: Any, n: int) -> Any:
+    """Uniform numbers by each library's own usual generator."""
+    if hasattr(space, "torch"):
+        return space.torch.rand(n, dtype=space.torch.float64, device="cuda")
+    return space.random.default_rng(1).random(n)
+
+
+def normals(space: Any, n: int) -> Any:
+    if hasattr(space, "torch"):
+        return space.torch.randn(n, dtype=space.torch.float64, device="cuda")
+    return space.random.default_rng(1).standard_normal(n)
+
+
+ROWS["random 10^8"] = lambda: (), lambda x: draws(x, 10**8), False
+ROWS["random 10^7"] = lambda: (), lambda x: draws(x, 10**7), True
+ROWS["standard_normal 10^7 (fast)"] = lambda: (), lambda x: normals(x, 10**7), True
+
+
 class Torch:
     """PyTorch under NumPy's names."""
 
@@ -134,15 +153,16 @@ def measure(space: Any, operands: Any, run: Any, wait: Any, finish: Any) -> dict
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="rows whose name matches this pattern")
     parser.add_argument("--peers", default="offarray,cupy,torch,numpy")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop to start rows after so many")
     options = parser.parse_args()
+    np.config(random="fast")
     rows: dict[str, Any] = {}
     spaces = libraries(options.peers)
     begun = time.perf_counter()
     for name, (make, run, by_numpy) in ROWS.items():
-        if options.only not in name or time.perf_counter() - begun > options.seconds:
+        if not re.search(options.only, name) or time.perf_counter() - begun > options.seconds:
             continue
         given = make()
         rows[name] = {}
