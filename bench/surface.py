@@ -76,6 +76,10 @@ def run_row(row: Row, n: int, budget: float, once: bool = False) -> dict[str, An
         start = time.perf_counter()
         want = row.call(numpy, *theirs)
         only = time.perf_counter() - start
+        if once and only < 0.2:  # the first call may have met fresh pages
+            start = time.perf_counter()
+            row.call(numpy, *theirs)
+            only = min(only, time.perf_counter() - start)
         start = time.perf_counter()
         got = finished(row.call(offarray, *mine))
         first = time.perf_counter() - start

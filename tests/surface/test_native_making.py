@@ -76,8 +76,8 @@ def test_compositions_without_fallback(name: str) -> None:
 @pytest.mark.parametrize(
     ("shift", "axis"),
     [
-        (3, None), (-1, 0), (2, 1), (0, 1), (25, -1), ((1, -2), (0, 1)), ((1, 2), (1, 1)), (3, (0, 2)), ((1, 2, 3), (0, 1, 2)),
-        (numpy.int64(4), 0), (-7, 2),
+        (3, None), (-1, 0), (2, 1), (0, 1), (25, -1), ((1, -2), (0, 1)), ((1, 2), (1, 1)), (3, (0, 2)),
+        ((1, 2, 3), (0, 1, 2)), (numpy.int64(4), 0), (-7, 2),
     ],
 )  # fmt: skip
 def test_roll(shift: Any, axis: Any, dtype: str) -> None:
