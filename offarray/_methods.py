@@ -78,9 +78,10 @@ def _reads(name: str) -> Any:
 def _writes(name: str) -> Any:
     real = getattr(RealArray, name)
     key = "ndarray." + name
+    away = name in ("sort", "partition")  # a device has forms of these
 
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
-        if key in _dispatch.DEVICE and settings.device != "cpu":
+        if away and settings.device != "cpu" and (self._at is not HOST or self._np.size > settings.eager_size):
             if _dispatch.DEVICE[key](key, (self, *args), kwargs) is not NotImplemented:
                 return None
         before_write(self)
