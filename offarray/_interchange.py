@@ -199,8 +199,8 @@ def _capsule(x: Any, place: tuple[int, int]) -> Any:
 
 def taken(x: Any, *args: Any, **kwargs: Any) -> Any:
     """`asarray` and `array` of an array on a device; NotImplemented for anything else."""
-    if not hasattr(x, "__cuda_array_interface__"):
-        return NotImplemented
+    if not hasattr(type(x), "__cuda_array_interface__") or not hasattr(x, "__cuda_array_interface__"):
+        return NotImplemented  # objects that answer to any name have no such class
     return _converted(from_interface(x), *args, **kwargs)
 
 

@@ -7,6 +7,7 @@ A public NumPy module that has no file here is mirrored: `Finder` makes `offarra
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -50,6 +51,9 @@ COUNTERPART.update({numpy.ndarray: ndarray, numpy.flatiter: flatiter, numpy.ufun
 COUNTERPART[numpy.finfo] = _standard.finfo
 
 
+_concatenator = numpy.lib._index_tricks_impl.AxisConcatenator
+
+
 class Indexer:
     """An object of NumPy's that makes arrays from an index, as `numpy.r_`."""
 
@@ -58,8 +62,8 @@ class Indexer:
         self.__doc__ = real.__doc__
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):  # names in it are the caller's variables
-            frame = sys._getframe(1)
+        if isinstance(key, str) and type(self._real).__getitem__ is _concatenator.__getitem__:
+            frame = sys._getframe(1)  # names in the text are the caller's variables
             return _matrix(key, frame.f_locals, frame.f_globals)
         seen = Handles()
         return result(self._real[convert(key, seen)], seen)
@@ -69,6 +73,35 @@ class Indexer:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+
+class Masking:
+    """An object of `numpy.ma` that is called, as `numpy.ma.add`: it knows NumPy's arrays only."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.__doc__ = real.__doc__
+        self.__name__ = getattr(real, "__name__", "")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _masked(self._real, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        return functools.partial(_masked_method, found) if callable(found) else found
+
+    def __repr__(self) -> str:
+        return repr(self._real)
+
+
+def _masked(real: Any, args: Any, kwargs: Any) -> Any:
+    seen = Handles()
+    given = [convert(v, seen, plain) for v in args]
+    return result(real(*given, **{k: convert(v, seen, plain) for k, v in kwargs.items()}), seen, 3)
+
+
+def _masked_method(real: Any, *args: Any, **kwargs: Any) -> Any:
+    return _masked(real, args, kwargs)
 
 
 class vectorize(numpy.vectorize):
@@ -116,6 +149,8 @@ def counterpart(value: Any, name: str) -> Any:
         return Indexer(value)
     if isinstance(value, numpy.generic | numpy.dtype):
         return value
+    if type(value).__module__ == "numpy.ma.core" and callable(value) and not isinstance(value, numpy.ndarray):
+        return Masking(value)
     try:
         known = COUNTERPART.get(value)
     except TypeError:

@@ -65,6 +65,20 @@ def test_arraylikes_in_arrays_of_objects(shape: Any) -> None:
     same(body)
 
 
+def test_objects_that_answer_to_any_name() -> None:
+    class Answering:
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__array"):
+                raise AttributeError(name)
+            return lambda *args: 5
+
+    def body(np: Any) -> Any:
+        x = Answering()
+        return np.array(x, dtype=object)[()] is x, np.asarray([x, None])[0] is x, np.array(None, dtype=object)
+
+    same(body)
+
+
 def test_functions_under_test_get_the_arrays_as_they_are() -> None:
     seen: list[Any] = []
 

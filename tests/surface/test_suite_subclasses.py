@@ -135,3 +135,32 @@ def test_indices_of_a_subclass_are_arrays() -> None:
     for found in (x.nonzero(), np.nonzero(x)):
         assert [type(a) is np.ndarray for a in found] == [True, True]
         assert [a.tolist() for a in found] == [[0, 1], [1, 0]]
+
+
+MASKED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sqrt": lambda np, x, m: np.ma.sqrt(x),
+    "log": lambda np, x, m: np.ma.log(m),
+    "add": lambda np, x, m: np.ma.add(x, m),
+    "both": lambda np, x, m: x + m,
+    "reduce": lambda np, x, m: np.ma.add.reduce(m),
+    "outer": lambda np, x, m: np.ma.multiply.outer(x, m),
+    "where": lambda np, x, m: np.ma.where(x > 1, m, 0),
+    "masked": lambda np, x, m: np.ma.masked_less(x, 1.5),
+    "sum": lambda np, x, m: np.ma.sum(m, axis=0),
+    "of array": lambda np, x, m: np.ma.array(x, mask=x > 1),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_arrays_beside_arrays(name: str) -> None:
+    def body(np: Any) -> Any:
+        made = MASKED[name](np, np.arange(3.0), np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]))
+        made = np.ma.asarray(made)
+        return numpy.asarray(made.filled(-1)), numpy.asarray(np.ma.getmaskarray(made))
+
+    same(body)
+
+
+def test_masked_builders_refuse_text() -> None:
+    with pytest.raises(numpy.ma.MAError):
+        np.ma.mr_["1, 2; 3, 4"]
