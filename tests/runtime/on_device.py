@@ -11,6 +11,7 @@ import pathlib
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -27,7 +28,60 @@ PARTS: dict[str, Any] = {
     "products": table.PRODUCTS, "einsums": dict(table.einsums()), "transforms": dict(table.transforms()),
     "linalg": table.LINALG, "orders": dict(table.orders()), "selections": table.SELECTIONS, "refused": table.REFUSED,
 }  # fmt: skip
+big = numpy.random.default_rng(5)
+
+
+def large() -> Iterator[tuple[str, Any]]:
+    """Sizes at which the libraries divide the work."""
+    for n, m, k in ((1000, 777, 513), (2048, 2048, 2048), (1, 5000, 3000), (4097, 3, 129)):
+        for t in ("f4", "f8", "c8", "c16"):
+            a, b = big.standard_normal((n, k)).astype(t), big.standard_normal((k, m)).astype(t)
+            yield f"product {n} {m} {k} {t}", lambda np, d, a=a, b=b: d(a) @ d(b)
+            yield f"product of views {n} {m} {k} {t}", lambda np, d, a=a, b=b: d(a)[::2, 1:] @ d(b.T.copy()).T[1:]
+    for n in (1009, 4096, 30030, 1 << 18, 1 << 20):
+        x = big.standard_normal((4, n))
+        for name in ("fft", "rfft", "irfft", "ifft"):
+            yield f"{name} {n}", lambda np, d, x=x, name=name: getattr(np.fft, name)(d(x))
+    image = big.standard_normal((3, 500, 360))
+    for name in ("fft2", "rfft2", "irfft2", "ifftn"):
+        yield f"{name} {image.shape}", lambda np, d, name=name: getattr(np.fft, name)(d(image))
+    a = big.standard_normal((700, 700)) + 30 * numpy.eye(700)
+    stack = big.standard_normal((500, 20, 20)) + 9 * numpy.eye(20)
+    b = big.standard_normal((700, 5))
+    for label, x, y in (("one", a, b), ("stack", stack, stack[:, :, :2].copy())):
+        yield f"solve {label}", lambda np, d, x=x, y=y: np.linalg.solve(d(x), d(y))
+        yield f"inv {label}", lambda np, d, x=x: np.linalg.inv(d(x))
+        yield f"slogdet {label}", lambda np, d, x=x: tuple(np.linalg.slogdet(d(x)))
+        yield f"cholesky {label}", lambda np, d, x=x: np.linalg.cholesky(d(x @ x.swapaxes(-1, -2)))
+        yield f"eigh {label}", table.own_vectors(x + x.swapaxes(-1, -2), "L")
+    yield "svd 300 x 200", table.rebuilt(a[:300, :200].copy(), False)
+    yield "svd 200 x 300", table.rebuilt(a[:200, :300].copy(), True)
+    yield "qr 700 x 300", table.factors(a[:, :300].copy(), "reduced")
+    yield "lstsq 700 x 300", lambda np, d: tuple(np.linalg.lstsq(d(a[:, :300].copy()), d(b)))
+    for t in ("f8", "f4", "f2", "i8", "i4", "u1", "c16"):
+        v = (big.standard_normal(1_000_003) * 50).astype(t)
+        w = v[:999_999].reshape(333, 3003)
+        yield f"sort {t}", lambda np, d, v=v: np.sort(d(v))
+        yield f"argsort {t}", lambda np, d, v=v: np.argsort(d(v), kind="stable")
+        yield f"sort rows {t}", lambda np, d, w=w: np.sort(d(w))
+        yield f"sort columns {t}", lambda np, d, w=w: np.sort(d(w), axis=0)
+        yield f"mask {t}", lambda np, d, v=v: d(v)[d(v.real > 3)]
+        if t != "c16":
+            for options in ({}, {"return_inverse": True, "return_counts": True, "return_index": True}):
+                yield f"unique {t} {options}", lambda np, d, v=v, options=options: np.unique(d(v), **options)
+            q = numpy.sort(v[::7])
+            yield f"searchsorted {t}", lambda np, d, v=v, q=q: np.searchsorted(d(q), d(v), "right")
+            yield f"histogram {t}", lambda np, d, v=v: np.histogram(d(v), 77)
+            yield f"percentile {t}", lambda np, d, v=v: np.percentile(d(v), [1, 33, 99])
+    counts = big.integers(0, 5000, 1_000_000)
+    yield "bincount", lambda np, d: np.bincount(d(counts))
+    yield "random 10^6", lambda np, d: np.random.default_rng(4).random(1_000_000)
+    yield "integers 10^6", lambda np, d: np.random.default_rng(4).integers(0, 1_000_000, 1_000_000)
+    yield "philox 10^6", lambda np, d: np.random.Generator(np.random.Philox(4)).random(1_000_000)
+
+
 PARTS["draws"] = {f"{n} {d}": d for n, d in enumerate(table.DRAWS)}
+PARTS["large"] = dict(large()) if "large" in sys.argv else {}
 SHOWN = 6  # tracebacks
 
 
