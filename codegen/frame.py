@@ -83,9 +83,12 @@ def begin(code: Code, label: str) -> None:
 
 def counted(
     code: Code, start: str, stop: str, step: int | str, types: Sequence[str], state: State,
-    body: Callable[[str, State], State],
+    body: Callable[[str, State], State], unroll: int = 0,
 ) -> State:  # fmt: skip
-    """A loop from `start` while below `stop`; `body` maps the index and the state to the next state."""
+    """A loop from `start` while below `stop`; `body` maps the index and the state to the next state.
+
+    With `unroll` the compiler is told to write out so many steps.
+    """
     head, latch, leave = code.label("head"), code.label("latch"), code.label("leave")
     before = code.block
     branch(code, code.op(f"icmp slt i64 {start}, {stop}"), head, leave)
@@ -100,8 +103,18 @@ def counted(
         name(code, f, t, r)
     code.add(f"{next_index} = add nsw i64 {index}, {step}")
     branch(code, code.op(f"icmp slt i64 {next_index}, {stop}"), head, leave)
+    if unroll:
+        code.lines[-1] += f", !llvm.loop !{_loop(code, unroll)}"
     code.start(leave)
     return [phi(code, t, (s, before), (f, latch)) for t, s, f in zip(types, state, fresh, strict=True)]
+
+
+def _loop(code: Code, count: int) -> int:
+    """Metadata of a loop of which `count` steps are to be written out."""
+    number = len(code.declarations)
+    code.declare(f'!{2 * number + 1} = !{{!"llvm.loop.unroll.count", i32 {count}}}')
+    code.declare(f"!{2 * number} = distinct !{{!{2 * number}, !{2 * number + 1}}}")
+    return 2 * number
 
 
 def lesser(code: Code, a: str, b: str) -> str:

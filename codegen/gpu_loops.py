@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .carrier import Packing, States
-from .folds import across, choose, join, lift
+from .folds import across, better, choose, join, lift, positions
 from .frame import Frame, State, counted, parts, repeat, whole
 from .gpu_scans import OnePass
+from .kernel import Fold
 from .loops import Loops
 from .schedule import Level, Loop
+from .text import Code
 
 if TYPE_CHECKING:
     from .gpu_emit import DeviceEmitter
@@ -32,6 +34,14 @@ def nest(loop: Loop) -> tuple[tuple[int, ...], list[Level], Level]:
         axes.append(inner[0].axis)
         body = inner[0].body
     return tuple(axes), between, body
+
+
+UNROLL = 4  # steps of a short loop body that are written out: so many reads are under way
+
+
+def repeated(code: Code, lanes: int, register: str) -> str:
+    """An i64 for each lane."""
+    return register if lanes == 1 else repeat(code, "i64", lanes, register)
 
 
 class DeviceLoops(Loops):
@@ -162,16 +172,28 @@ class DeviceLoops(Loops):
             elements = self._body(between, body, inner, divided)
             result = {n: inner.carry[n] for n in loop.scans}
             for n in loop.folds:
-                result[n] = join(code, device.kinds[n], lanes[n], now[n], elements[n])
+                combine = better if self._in_order(n) else join
+                result[n] = combine(code, device.kinds[n], lanes[n], now[n], elements[n])
             return packing.flat(result)
 
-        done = packing.cut(counted(code, start, stop, step, packing.types(), packing.flat(states), at))
+        for n in loop.folds:
+            if self._in_order(n):  # the position of the first element, for those that are not better than nothing
+                first = code.op(f"mul i64 {start}, {own}")
+                along = lanes[n] > 1 and axes[-1] == device.variant.vector
+                states[n][-1] = positions(code, lanes[n], first) if along else repeated(code, lanes[n], first)
+        unroll = 0 if any(isinstance(s, Loop) for s in body.steps) or loop.scans else UNROLL
+        done = packing.cut(counted(code, start, stop, step, packing.types(), packing.flat(states), at, unroll))
         for n in loop.scans:
             if n in frame.carry:
                 frame.carry[n] = done[n]
         if divided:
             self._gathered(loop, axes, done, lanes)
         return done, lanes
+
+    def _in_order(self, n: int) -> bool:
+        """Whether elements come to fold `n`, which wants the position of the best, by rising positions."""
+        fold, kind = self.device.kernel.values[n].arg, self.device.kinds[n]
+        return kind.position and isinstance(fold, Fold) and len(fold.axes) == 1 and kind.dtype[0] in "iuf"
 
     def _chunk(self) -> str:
         return self.device.special("ctaid.y")
@@ -207,7 +229,9 @@ class DeviceLoops(Loops):
             return packing.flat({n: join(code, device.kinds[n], 1, now[n], elements[n]) for n in loop.folds})
 
         flat = packing.flat({n: device.kinds[n].identity(1) for n in loop.folds})
-        done = packing.cut(counted(code, start, stop, 1, packing.types(), flat, at))
+        written = dict(device.variant.fixed)
+        unroll = 0 if any(isinstance(s, Loop) and s.axis not in written for s in body.steps) else UNROLL
+        done = packing.cut(counted(code, start, stop, 1, packing.types(), flat, at, unroll))
         for n in loop.folds:
             kind = device.kinds[n]
             done[n] = choose(code, 1, within, kind.types(1), done[n], kind.identity(1))

@@ -143,7 +143,7 @@ class EmulatedDevice(FakeDevice):
     def free(self, pointer: int) -> None:
         self._then(lambda: FakeDevice.free(self, pointer))
 
-    def upload(self, pointer: int, host: int, nbytes: int) -> None:
+    def upload(self, pointer: int, host: int, nbytes: int, *rest: Any) -> None:
         data = ctypes.string_at(host, nbytes)
         self._then(lambda: ctypes.memmove(pointer, data, nbytes) and None)
 
