@@ -113,6 +113,10 @@ class Outside(Copy):
         _tokens.pop(id(self), None)
         supply._busy.discard(id(buffer))
         self.peeks = 0
+        if buffer in buffers.unsettled:  # the host is writing its image, which is the value now
+            buffers.unsettled.remove(buffer)
+            self.host = True
+            self.first = self.last = 0
         self.__class__ = Copy  # type: ignore[assignment]
 
 

@@ -344,6 +344,21 @@ def test_round_trip_through_dlpack(fake: fakedevice.FakeDevice, dtype: str) -> N
     del holder
 
 
+def test_others_may_go_in_the_middle_of_a_write(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) + 0)
+    holders = [x.__dlpack__(max_version=(1, 0))]
+
+    class Value:
+        def __float__(self) -> float:
+            holders.clear()  # the last one who looks at the memory goes
+            gc.collect()
+            return 7.0
+
+    x.flat[3] = Value()
+    assert float(x[3]) == 7 and float(np.evaluate(x + 1)[3]) == 8 and float(x[4]) == 4
+    assert not buffers.unsettled and not supply._busy
+
+
 def test_a_capsule_that_nobody_takes_frees_the_memory(fake: fakedevice.FakeDevice) -> None:
     x = np.evaluate(np.arange(float(N)) + 0)
     capsule = x.__dlpack__(max_version=(1, 0))
