@@ -31,11 +31,11 @@ COMPOSED.update(
 )
 WIDE.update(COMPOSED)
 _METHODS = (
-    "sum prod min max any all mean var std argmin argmax clip round astype copy repeat flatten ravel take".split()
+    "sum prod min max any all mean var std argmin argmax clip round astype copy repeat flatten ravel take dot".split()
 )
 for _name in _METHODS:
     widen(_name, getattr(RealArray, _name))
-WIDE.update("amin amax count_nonzero ptp around concatenate take_along_axis diag".split())
+WIDE.update("amin amax count_nonzero ptp around concatenate take_along_axis diag dot inner vdot".split())
 # NumPy's compiled routines that are the processor's library.
 LIBRARY.update(
     """

@@ -22,6 +22,7 @@ from .fusion.order import spread
 from .runtime.config import settings
 
 LIBRARY: list[Any] = []  # the form of ufuncs of whole arrays on a device: `_library.gufunc`
+PRODUCTS: dict[Any, Any] = {}  # forms of ufuncs of whole arrays that are recorded: `_products.py`
 DType = numpy.dtype[Any]
 Shape = tuple[int, ...]
 
@@ -146,7 +147,9 @@ _RECORDED = frozenset(("out", "where", "dtype", "casting", "subok"))  # options 
 def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -> Any:
     """Record `real(*values, **kwargs)`; NotImplemented where it is not recorded."""
     if real.signature is not None:
-        return LIBRARY[0](real, values, kwargs) if LIBRARY and settings.device != "cpu" else NotImplemented
+        made = LIBRARY[0](real, values, kwargs) if LIBRARY and settings.device != "cpu" else NotImplemented
+        form = PRODUCTS.get(real) if made is NotImplemented and not kwargs else None
+        return made if form is None else form(*values)
     out, where, dtype, casting = None, True, None, "same_kind"
     always = False  # an array also for operands without axes
     if kwargs:

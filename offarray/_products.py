@@ -234,4 +234,6 @@ NATIVE.update(
     }
 )  # fmt: skip
 
+_lazy.PRODUCTS[numpy.matmul] = matmul
+
 __all__ = ["dot", "matmul"]

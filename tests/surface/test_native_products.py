@@ -206,3 +206,13 @@ def test_in_place_operators_take_lazy_scalars() -> None:
         return x, y, k
 
     twice(body, numpy.arange(1.0, 61.0), rtol=1e-12)
+
+
+def test_vectors_at_vectors_are_folds() -> None:
+    x = np.arange(400.0)
+    before = np.stats()
+    total = (x + 1) @ x
+    assert float(total) == float(numpy.dot(numpy.arange(400.0) + 1, numpy.arange(400.0)))
+    after = np.stats()
+    assert after["library_bytes"] == before["library_bytes"]
+    assert after["kernels"] == before["kernels"] + 1
