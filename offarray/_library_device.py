@@ -122,7 +122,7 @@ def op(name: str, *sources: Any, dtype: DType | None = None) -> Node:
 
 def choice(condition: Node, x: Node, y: Node) -> Node:
     """Elements of `x` where the condition holds, else of `y`."""
-    return Node(MAP, "select", x.dtype, condition.shape, (condition, x, y))
+    return Node(MAP, "select", y.dtype, condition.shape, (condition, x, y))
 
 
 def as_type(x: Node, dtype: DType) -> Node:

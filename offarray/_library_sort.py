@@ -122,15 +122,21 @@ def sorted_pairs(keys: ndarray, places: ndarray, low: int, high: int) -> ndarray
     return made
 
 
-def found_places(sorted_: ndarray, wanted: ndarray, upper: bool) -> ndarray:
-    """Where keys (1-d) belong among sorted keys, as 64-bit integers."""
-    sorted_, wanted = dense(sorted_), dense(wanted)
+def found_places(sorted_: ndarray, wanted: ndarray, upper: bool) -> Any:
+    """Where keys (1-d) belong among sorted keys, before equal ones or (`upper`) behind them, as 64-bit integers."""
+    wide = wanted._dtype == U8
+    sorted_, wanted = dense(cast(sorted_, U8)), dense(cast(wanted, U8))  # one type: building a search takes seconds
+    asked = pending(op("add", value_of(wanted), 1), [wanted]) if upper else wanted
     count = wanted._shape[0]
-    with step(sorted_, wanted) as found:
+    with step(sorted_, asked) as found:
         buffer, made = new(I8, (count,))
-        where = (address(found, sorted_), sorted_._shape[0]), (address(found, wanted), count)
-        cub.search(found, sorted_._dtype, *where, found.write(buffer), upper)
-    return made
+        where = (address(found, sorted_), sorted_._shape[0]), (address(found, asked), count)
+        cub.search(found, U8, *where, found.write(buffer))
+    if not upper or not wide:
+        return made
+    last = op("equal", value_of(wanted), (1 << 64) - 1, dtype=BOOL)  # which one more has made 0
+    behind = _record.constant(sorted_._shape[0], I8)
+    return pending(choice(last, behind, value_of(made)), [wanted, made])
 
 
 # ---------------------------------------------------------------------- orders

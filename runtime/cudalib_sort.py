@@ -120,8 +120,8 @@ def sort(
     _translated(step, work)
 
 
-def search(step: Step, key: Any, sorted_: tuple[int, int], wanted: tuple[int, int], out: int, upper: bool) -> None:
-    """For each wanted key its place (uint64) in the sorted keys, before equal ones or (`upper`) behind them.
+def search(step: Step, key: Any, sorted_: tuple[int, int], wanted: tuple[int, int], out: int) -> None:
+    """For each wanted key its place (uint64) in the sorted keys, before equal ones.
 
     `sorted_` and `wanted` are (address, count).
     """
@@ -132,10 +132,8 @@ def search(step: Step, key: Any, sorted_: tuple[int, int], wanted: tuple[int, in
     }  # fmt: skip
 
     def work() -> None:
-        make = package.make_upper_bound if upper else package.make_lower_bound
-        name = ("search", numpy.dtype(key).str, upper)
-        run = _built(step, repr(name), lambda: make(**arguments))
-        stream = _Stream(step.stream)
-        run(**arguments, comp=None, num_items=sorted_[1], num_values=wanted[1], stream=stream)
+        name = ("search", numpy.dtype(key).str)
+        run = _built(step, repr(name), lambda: package.make_lower_bound(**arguments))
+        run(**arguments, comp=None, num_items=sorted_[1], num_values=wanted[1], stream=_Stream(step.stream))
 
     _translated(step, work)

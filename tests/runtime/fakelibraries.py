@@ -413,19 +413,15 @@ class Compute:
         return run
 
     def make_lower_bound(self, *, d_data: Any, d_values: Any, d_out: Any) -> Any:
-        return self._search("left", d_data.dtype)
+        dtype = d_data.dtype
 
-    def make_upper_bound(self, *, d_data: Any, d_values: Any, d_out: Any) -> Any:
-        return self._search("right", d_data.dtype)
-
-    def _search(self, side: Any, dtype: Any) -> Any:
         def run(
             *, d_data: Any, num_items: int, d_values: Any, num_values: int, d_out: Any, comp: Any, stream: Any
         ) -> None:
             data, values = content(d_data), content(d_values)
             assert len(data) == num_items and len(values) == num_values and d_out.dtype == "u8"
             assert data.dtype == values.dtype == dtype and comp is None and (data[:-1] <= data[1:]).all()
-            content(d_out)[...] = numpy.searchsorted(data, values, side)
+            content(d_out)[...] = numpy.searchsorted(data, values)
 
         return run
 
