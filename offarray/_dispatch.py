@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ from ._convert import (
 from ._memory import foreign, native
 from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
 from ._record import before_host_write
+from ._static import static
 from .fusion.node import READY
 from .runtime import buffer as buffers
 from .runtime.buffer import settle, unsettled
@@ -337,6 +339,8 @@ def public(
     if name in LIGHT:
         _light.add(run)
     direct = door is host and writes is None and not always
+    if isinstance(real, types.BuiltinFunctionType):
+        return _converter(real, name, run, door)  # type: ignore[no-any-return]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
@@ -411,22 +415,46 @@ def maker(real: Callable[..., Any]) -> Callable[..., Any]:
     """The public function that stands for NumPy's `real`, which makes an array from numbers and types."""
     pooled = real is numpy.empty
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
         if kwargs and elsewhere(kwargs.get("device")):
-            return placed(call, args, kwargs)
+            return placed(made, args, kwargs)
         if "like" in kwargs:
-            return step(real.__name__, real, args, kwargs, host, call)
+            return step(real.__name__, real, args, kwargs, host, made)
         if buffers.fresh is not None or (pooled and args and _many(args[0])):  # a device is in use, or pages are dear
             answer = recorded(real.__name__, args, kwargs)
             if answer is not NotImplemented:
                 return answer
         return fresh(real(*args, **kwargs))
 
-    return dressed(call, real)
+    made = dressed(call, real, True)
+    return made  # type: ignore[no-any-return]
 
 
-def dressed(call: Any, real: Any) -> Any:
-    """`call` with the name, documentation and signature of `real`, entered as its counterpart."""
+def _converter(real: Callable[..., Any], name: str, run: Callable[..., Any], door: Callable[[Any], Any]) -> Any:
+    """`public` for NumPy's compiled functions, which make arrays of other things: none is a composition."""
+
+    def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
+            return placed(made, args, kwargs)
+        if args and type(args[0]) is ndarray and door is host:
+            answer = quick(run, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
+        answer = recorded(name, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+        return step(name, run, args, kwargs, door, made)
+
+    call._implementation = lambda *args, **kwargs: step(name, real, args, kwargs, door)  # type: ignore[attr-defined]
+    made = dressed(call, real, True)
+    return made
+
+
+def dressed(call: Any, real: Any, still: bool = False) -> Any:
+    """`call` with the name, documentation and signature of `real`, entered as its counterpart.
+
+    With `still`, the first argument of `call` is not used, and what is given never becomes a method.
+    """
     functools.update_wrapper(call, real, updated=())
     call.__wrapped__ = getattr(real, "__wrapped__", real)
     for name in ("__signature__", "__text_signature__"):
@@ -434,8 +462,8 @@ def dressed(call: Any, real: Any) -> Any:
             setattr(call, name, getattr(real, name))
     call._dispatched = type(real) is type(numpy.sum)  # whether operands are asked for their `__array_function__`
     call.__module__ = PACKAGE + (real.__module__ or "numpy").removeprefix("numpy")  # where pickle finds it
-    COUNTERPART[real] = call
-    return call
+    made = COUNTERPART[real] = static(call, real) if still else call
+    return made
 
 
 _rebind.connect(COUNTERPART, public=public, implementation=implementation)

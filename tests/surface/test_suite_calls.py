@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -152,3 +154,35 @@ def test_functions_along_axes_of_a_matrix() -> None:
         return isinstance(made, np.matrix), numpy.asarray(made)
 
     same(body)
+
+
+class Kit:
+    """A class whose attributes are functions of NumPy's, as test classes and back ends have them."""
+
+    def __init__(self, np: Any) -> None:
+        self.made = type("Made", (), {"array": np.array, "zeros": np.zeros, "arange": np.arange, "exp": np.exp})()
+
+
+def test_compiled_functions_do_not_become_methods() -> None:
+    def body(np: Any) -> Any:
+        kit = Kit(np).made
+        return kit.array([1, 2], dtype="f4"), kit.zeros(3), kit.arange(2, 5), kit.exp(kit.zeros(1)), type(kit).arange(2)
+
+    same(body)
+
+
+@pytest.mark.parametrize("name", ["array", "zeros", "empty", "arange", "asarray", "frombuffer", "fromiter"])
+def test_compiled_functions_are_found_again(name: str) -> None:
+    ours, real = getattr(np, name), getattr(numpy, name)
+    assert pickle.loads(pickle.dumps(ours)) is ours
+    assert copy.copy(ours) == ours == copy.deepcopy(ours)
+    assert {ours: 1}[getattr(np, name)] == 1
+    assert inspect.signature(ours) == inspect.signature(real)
+    assert (ours.__name__, ours.__doc__) == (real.__name__, real.__doc__)
+    assert ours.__module__ == "offarray"
+    assert callable(ours)
+    with pytest.raises(TypeError) as want:
+        real()
+    with pytest.raises(TypeError) as got:
+        ours()
+    assert str(got.value) == str(want.value)
