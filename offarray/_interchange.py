@@ -19,6 +19,7 @@ from .fusion.node import READY, Base, leaf
 from .fusion.view import contiguous
 from .runtime import buffer as buffers
 from .runtime import dlpack
+from .runtime.errors import DeviceError
 
 _CUDA = (dlpack.CUDA, dlpack.CUDA_MANAGED)
 _HOST = (dlpack.CPU, dlpack.CUDA_HOST)
@@ -90,12 +91,26 @@ def to_dlpack(
     if here is not None and wanted is not None and wanted[0] == dlpack.CPU:
         return _brought(x, max_version, copy)
     if here is None or (wanted is not None and wanted != (dlpack.CUDA, here.device.number)):
-        raise BufferError(f"the array is not on device {dl_device}: it has to be moved there first")
-    versioned = max_version is not None and max_version[0] >= 1
-    if copy:
+        if copy is False or wanted is None or wanted[0] != dlpack.CUDA:
+            raise BufferError(f"the array is not on device {dl_device}: it cannot be exported there without a copy")
+        x, copy = _sent(x, wanted[1]), True
+    elif copy:
         x = duplicate(x)
+    versioned = max_version is not None and max_version[0] >= 1
     tensor, token = _exported(x)
     return dlpack.capsule(tensor, token, versioned, bool(copy))
+
+
+def _sent(x: ndarray, number: int) -> ndarray:
+    """A copy of an array on a device where it is not."""
+    from . import _device  # stands on this module
+
+    made = _memory.fresh(numpy.array(host(x)))
+    try:
+        _device.to_device(made, f"cuda:{number}")
+    except (DeviceError, ValueError, MemoryError) as error:
+        raise BufferError(f"the array cannot be brought to device {number}: {error}") from error
+    return made  # type: ignore[no-any-return]
 
 
 def _brought(x: ndarray, max_version: Any, copy: Any) -> Any:

@@ -292,8 +292,15 @@ def test_what_the_host_has_is_exported_on_the_host(fake: fakedevice.FakeDevice) 
     assert y.__dlpack_device__() == (2, 0)
     v = numpy.asarray(y)  # looked at by the host: shared there now
     assert y.__dlpack_device__() == (1, 0) and v[3] == 4 and not hasattr(y, "__cuda_array_interface__")
-    with pytest.raises(BufferError, match="moved"):
-        y.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError, match="without a copy"):
+        y.__dlpack__(dl_device=(2, 0), copy=False)
+    tensor, owner = dlpack.consume(y.__dlpack__(dl_device=(2, 0), max_version=(1, 1)))
+    assert tensor.device == (2, 0) and at(tensor.pointer)[3] == 4
+    at(tensor.pointer)[3] = 90
+    assert v[3] == 4 and float(y[3]) == 4  # it was a copy
+    del owner
+    with pytest.raises(BufferError):
+        y.__dlpack__(dl_device=(2, 77))
     assert np.zeros(0).__dlpack_device__() == (1, 0)
     with config(device="cpu"):
         assert np.evaluate(np.zeros(N) + 1).__dlpack_device__() == (1, 0)
@@ -315,7 +322,9 @@ def test_requests_of_dlpack(fake: fakedevice.FakeDevice) -> None:
     with pytest.raises(TypeError, match="stream"):
         x.__dlpack__(stream="1")
     with pytest.raises(BufferError):
-        x.__dlpack__(dl_device=(2, 3))
+        x.__dlpack__(dl_device=(2, 3), copy=False)
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(10, 0))
     with pytest.raises(ValueError, match="copy"):
         x.__dlpack__(dl_device=(1, 0), copy=False)
     host, owner = dlpack.consume(x.__dlpack__(dl_device=(1, 0), max_version=(1, 1)))
