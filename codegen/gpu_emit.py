@@ -51,6 +51,7 @@ class Variant(NamedTuple):
     keep: int  # steps of the loops written out, their values in registers from loop to loop; 0: they are read again
     stack: int  # units, or rows, that a thread or a group takes at the same time
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
+    thick: int  # rows that a block takes side by side; those of `stack` then lie along the axis before
     tile: int  # axis that a block's warps go along, one by one; -1 for none
     deep: bool  # whether inner loops are divided rather than those around them
     square: bool  # whether a chunk is a range of the first folded axis, one index a thread, by one of the second
@@ -98,6 +99,7 @@ class DeviceEmitter(Emitter):
         )
         self.group: Group | None = None
         self.row = "0"  # register: the place along all axes of the unit but the vector axis
+        self.places: list[str] = []  # registers: the places along each of them, where they are known
         self.chunks = Chunks(self)
         self.device = DeviceLoops(self)
         self.loops = self.device
@@ -165,6 +167,8 @@ class DeviceEmitter(Emitter):
 
     def digits(self, number: str, sizes: list[str]) -> list[str]:
         """The unit's place along each axis."""
+        if self.places:
+            return [*self.places, number]
         return [*self.split(self.row, sizes[:-1]), number] if self.variant.rows else self.split(number, sizes)
 
     def unit_order(self) -> tuple[int, ...]:
@@ -244,6 +248,8 @@ class DeviceEmitter(Emitter):
             Tiles(self, thread).emit()
         elif variant.role == "scan":
             self._scan()
+        elif variant.stack > 1 and variant.rows:
+            self._rows(thread)
         elif variant.stack > 1:
             self._stack(thread)
         else:
@@ -290,25 +296,53 @@ class DeviceEmitter(Emitter):
 
     def _stack(self, thread: str) -> None:
         """Several units at the same time: all are read before the first is stored; those behind the end repeat it."""
-        code, variant = self.code, self.variant
-        count, block = variant.stack, self.special("ctaid.y" if variant.rows else "ctaid.x")
-        first = code.op(f"mul i64 {block}, {count}")
-        end = self.extents_of(self.unit_order()[:-1]) if variant.rows else "%units"
-        most = code.op(f"sub i64 {end}, 1")
-        column = self.numbered(thread, self.special("ctaid.x")) if variant.rows else ""
-        inside = code.op(f"icmp ult i64 {column}, %units") if variant.rows else None
-        if inside is not None:
-            edge = code.op("sub i64 %units, 1")
-            column = code.call("i64", "llvm.umin.i64", ("i64", column), ("i64", edge))
+        code, count = self.code, self.variant.stack
+        first = code.op(f"mul i64 {self.special('ctaid.x')}, {count}")
         self.memory.deferred = []
         for k in range(count):
-            place = code.op(f"add i64 {first}, {k}")
-            number = place if variant.rows else self.numbered(thread, place)
-            self.memory.guard = self.both(inside, code.op(f"icmp ult i64 {number}, {end}"))
-            number = code.call("i64", "llvm.umin.i64", ("i64", number), ("i64", most))
-            self.row = number
-            self.unit(column if variant.rows else number)
+            number = self.numbered(thread, code.op(f"add i64 {first}, {k}"))
+            number, self.memory.guard = self._within(number, "%units")
+            self.unit(number)
         self.memory.flush()
+
+    def _rows(self, thread: str) -> None:
+        """The same of several rows; what neighbours in a block share comes from its memory once."""
+        code, variant = self.code, self.variant
+        order, number = self.unit_order()[:-1], self.special("ctaid.y")
+        wide = variant.block // variant.thick
+        column = code.op(f"zext i32 {code.op(f'and i32 {thread}, {wide - 1}')} to i64")
+        first = code.op(f"mul i64 {self.special('ctaid.x')}, {wide}")
+        column = code.op(f"add i64 {first}, {column}")
+        column, inside = self._within(column, "%units")
+        near: list[str] = []
+        if variant.thick > 1:
+            number, row = self._part(number, order[-1], variant.thick)
+            own = code.op(f"zext i32 {code.op(f'lshr i32 {thread}, {wide.bit_length() - 1}')} to i64")
+            row, fits = self._within(code.op(f"add i64 {row}, {own}"), self.extent(order[-1]))
+            near, inside, order = [row], self.both(inside, fits), order[:-1]
+        number, first = self._part(number, order[-1], variant.stack)
+        far = self.split(number, [self.extent(a) for a in order[:-1]]) if order[:-1] else []
+        self.memory.deferred = []
+        for k in range(variant.stack):
+            place, fits = self._within(code.op(f"add i64 {first}, {k}"), self.extent(order[-1]))
+            self.memory.guard = self.both(inside, fits)
+            self.places = [*far, place, *near]
+            self.unit(column)
+        self.memory.flush()
+
+    def _within(self, number: str, end: str) -> tuple[str, str]:
+        """The number, or the last one there is, and whether it is there."""
+        code = self.code
+        fits = code.op(f"icmp ult i64 {number}, {end}")
+        most = code.op(f"sub i64 {end}, 1")
+        return code.call("i64", "llvm.umin.i64", ("i64", number), ("i64", most)), fits
+
+    def _part(self, number: str, axis: int, size: int) -> tuple[str, str]:
+        """A block's number without its place along an axis, and where its range of `size` begins there."""
+        code = self.code
+        count = code.op(f"add i64 {self.extent(axis)}, {size - 1}")
+        rest, place = self.split(number, ["0", code.op(f"udiv i64 {count}, {size}")])
+        return rest, code.op(f"mul i64 {place}, {size}")
 
     def _scan(self) -> None:
         """One tile of a row for each block, in the order in which blocks begin."""

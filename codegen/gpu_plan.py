@@ -28,6 +28,7 @@ KEPT = 128  # bytes of a value that one thread keeps in registers
 MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
 LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
+WIDE = 64  # threads of a block along the vector axis, where it takes several rows
 ROWS = 4  # rows that a thread takes together where several operands may share them
 SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
 WRITTEN = 8  # steps of an inner loop that is written out
@@ -51,8 +52,8 @@ class Pass(NamedTuple):
         if variant.role == "scan":
             return self.units, 1
         each = variant.block // variant.group * (1 if variant.rows else variant.stack)
-        blocks = -(-self.units // each)
-        return blocks, self.chunks if variant.role == "part" else -(-self.rows // variant.stack)
+        blocks = -(-self.units // (each // variant.thick))
+        return blocks, self.chunks if variant.role == "part" else self.rows
 
 
 class Choice:
@@ -106,7 +107,7 @@ class Choice:
             even = False  # one entry for all extents
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
-            0, 1, rows, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
+            0, 1, rows, 1, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -131,7 +132,7 @@ class Choice:
             return Pass(variant, -(-along // SIDE) * THREADS, chunks, length, points, rows)
         if variant.rows:
             units //= points // self.extents[self.vector]
-        rows = points // self.extents[self.vector] if variant.rows else 1
+        rows = self._rows(variant) if variant.rows else 1
         return Pass(variant, units, chunks, length, points, rows)
 
     # ------------------------------------------------------------------ the passes
@@ -189,9 +190,24 @@ class Choice:
             if loads and long and room(kernel, loads) <= SHARED and rows < MOST:
                 return variant._replace(lanes=1, even=True, rows=False, tile=a)
         side_by_side = sum(isinstance(v.arg, Load) and v.arg.strides[self.vector] == UNIT for v in kernel.values)
-        if variant.even and side_by_side > 2 and len(kernel.values) <= BIG:
-            variant = variant._replace(stack=ROWS if variant.rows else 2)
-        return variant
+        if not variant.even or side_by_side <= 2 or len(kernel.values) > BIG:
+            return variant
+        around = [self.extents[a] for a in bits(axes) if a != self.vector]
+        steps = self.extents[self.vector] // variant.lanes
+        thick = len(around) > 1 and min(around[-2:]) >= ROWS and steps >= 0.7 * WIDE * -(-steps // WIDE)
+        if thick:
+            box = variant._replace(rows=True, thick=THREADS // WIDE, stack=ROWS)
+            if self._rows(box) < MOST:
+                return box
+        return variant._replace(stack=ROWS if variant.rows else 2)
+
+    def _rows(self, variant: Variant) -> int:
+        """Blocks along the rows of a grid."""
+        around = [self.extents[a] for a in variant.axes if a != self.vector]
+        far = -2 if variant.thick > 1 else -1
+        around[-1] = -(-around[-1] // variant.thick)
+        around[far] = -(-around[far] // variant.stack)
+        return math.prod(around)
 
     def _loops(self, level: Level) -> list[Loop]:
         return [step for step in level.steps if isinstance(step, Loop)]

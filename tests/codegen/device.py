@@ -300,6 +300,8 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "transposed": lambda: strided(70, 3000, "c8"),
     "stencil": lambda: stencil(131, 514),
     "stencil of 3 axes": lambda: stencil(7, 10, 258, dtype="f8"),
+    "stencil in boxes": lambda: stencil(11, 15, 66),
+    "stencil of 4 axes": lambda: stencil(4, 7, 9, 130),
     "stencil of a vector": lambda: stencil(5001, dtype="f8"),
     "packed": lambda: packed(1000),
     "spread": lambda: spread(300, 200),
