@@ -131,13 +131,18 @@ def brought(x: ndarray) -> ndarray:
     return _memory.fresh(numpy.array(host(x)))  # type: ignore[no-any-return]
 
 
+_kept: dict[int, Any] = {}  # id of a handle whose interface was asked for -> token
+
+
 def interface(x: ndarray) -> dict[str, Any]:
     """CUDA's array interface, version 3, of an array that lives on a device; others have no such attribute."""
     copy = resident(x)
     if copy is None:
         raise AttributeError("this array is not on a device: it has no __cuda_array_interface__")
     tensor, token = _exported(x)
-    weakref.finalize(x, lambda kept: None, token)
+    if _kept.get(id(x)) is not token:  # the memory is public as long as the handle lives
+        _kept[id(x)] = token
+        weakref.finalize(x, _kept.pop, id(x), None)
     dense = tensor.strides == contiguous(tensor.shape, tensor.dtype.itemsize)
     return {
         "shape": tensor.shape, "typestr": tensor.dtype.str, "data": (tensor.pointer, not tensor.writeable),
