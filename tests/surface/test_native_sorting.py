@@ -274,3 +274,24 @@ def test_routines_are_counted_as_kernels_and_never_fall_back() -> None:
             assert after["kernels"] > before["kernels"]
             assert after["kernel_bytes"] > before["kernel_bytes"]
             assert after["library_bytes"] == before["library_bytes"]
+
+
+@pytest.mark.parametrize("size", [5, 64, 333, 4099])
+def test_parts_of_a_routine_meet(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with every routine divided among four threads."""
+    monkeypatch.setattr("offarray._routine.SHARE", 16)
+    monkeypatch.setattr("offarray._sorting._FEW", 0)
+    rng = numpy.random.default_rng(size)
+    x, k = rng.normal(size=size), rng.integers(-9, 9, size)
+    table = numpy.sort(rng.normal(size=50))
+    with config(threads=4):
+        for share in (0.0, 0.1, 0.6, 1.0):
+            mask = rng.random(size) < share
+            twice(lambda np, x, m: (x[m], np.nonzero(m), np.flatnonzero(m), np.compress(m, x)), x, mask)
+            twice(_write_masked, x, mask)
+        twice(lambda np, x, k, t: (np.searchsorted(t, x), np.digitize(x, t), np.interp(x, t, t * t)), x, k, table)
+        twice(lambda np, x, k, t: (np.bincount(k + 9), np.histogram(x, 7), np.unique(k), np.sort(k)), x, k, table)
+        twice(lambda np, x, k, t: (np.argsort(k, kind="stable"), np.take(x, k), x[k]), numpy.resize(x, 99), k, table)
+        taps = numpy.array([1.0, 2.0, -1.0])
+        got, want = np.convolve(np.array(x), taps), numpy.convolve(x, taps)
+        numpy.testing.assert_allclose(numpy.asarray(got), want, rtol=1e-12, atol=1e-12)
