@@ -12,8 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from . import _lazy, _record, _views
 from ._array import ndarray
-from ._library_device import array, cast, dense, new, np, owned, seen
+from ._library_device import address, array, cast, dense, new, np, owned, seen, step
 from ._library_sort import (
+    F8,
     I8,
     MOST,
     U4,
@@ -30,6 +31,7 @@ from ._library_sort import (
     sorted_lines,
     sorted_pairs,
 )
+from .runtime import cudalib_sort as cub
 
 
 def chosen(mask: ndarray) -> Any:
@@ -174,56 +176,87 @@ def _firsts(ordered: Any, equal_nan: bool) -> Any:
     return np.concatenate([numpy.array([True]), differs])
 
 
-def counts_of(keys: ndarray, count: int) -> Any:
-    """How often each of the numbers below `count` occurs among keys of 32 or 64 bits."""
-    made = sorted_keys(keys, 0, 8 * keys._dtype.itemsize)
-    wanted = iota(count + 1, keys._dtype)
-    places: Any = found_places(made, wanted, False)
-    return places[1:] - places[:-1]
+def _weighed(places: ndarray, weights: ndarray) -> Any:
+    """Sums of the weights (float64, in the order of their keys) between one place and the next."""
+    weights, places = dense(weights), dense(places)
+    many = places._shape[0] - 1
+    with step(weights, places) as found:
+        buffer, made = new(F8, (many,))
+        starts = address(found, places)
+        cub.sums(found, (address(found, weights), weights._shape[0]), starts, starts + 8, found.write(buffer), many)
+    return made
+
+
+def _between(keys: Any, bits: int, limits: Any, weights: Any) -> Any:
+    """How many keys lie between one limit and the next, or the sums of their weights."""
+    if weights is None:
+        places: Any = limits(sorted_keys(keys, 0, bits))
+        return places[1:] - places[:-1]
+    perm = sorted_pairs(keys, iota(keys._shape[0]), 0, bits)
+    return _weighed(limits(gather(keys, perm)), gather(cast(weights, F8), perm))
+
+
+def _weights(given: Any, shape: Any) -> Any:
+    """Weights as an array of real numbers for each element; None for none, NotImplemented for what NumPy does."""
+    if given is None:
+        return None
+    x = array(given)
+    if x is None or x._shape != shape or x._dtype.kind == "c" or not numpy.can_cast(x._dtype, F8):
+        return NotImplemented
+    return flat(dense(x))
 
 
 def on_bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """`numpy.bincount` without weights."""
+    """`numpy.bincount`."""
     a = array(x)
-    if a is None or weights is not None or len(a._shape) != 1 or 0 in a._shape or a.size >= MOST:
+    if a is None or len(a._shape) != 1 or 0 in a._shape or a.size >= MOST:
         return NotImplemented
     if a._dtype.kind not in "iub" or a._dtype.char in "LQ" or isinstance(minlength, bool):
         return NotImplemented
+    scale = _weights(weights, a._shape)
     low, high = int(a.min()), int(a.max())  # type: ignore[attr-defined]
-    if low < 0 or not hasattr(type(minlength), "__index__") or minlength < 0:
+    if scale is NotImplemented or low < 0 or not hasattr(type(minlength), "__index__") or minlength < 0:
         return NotImplemented  # which NumPy raises
     count = max(high + 1, int(minlength))
     if count > 8 * a.size + (1 << 20):
         return NotImplemented
-    return counts_of(cast(a, U4 if high < MOST - 1 else U8), count)
+    kind = U4 if count < MOST else U8
+    wanted = iota(count + 1, kind)
+    return _between(cast(a, kind), max(high.bit_length(), 1), lambda keys: found_places(keys, wanted, False), scale)
+
+
+def _edges(line: ndarray, bins: Any, range: Any) -> Any:
+    """NumPy's edges, which it works out from the ends alone."""
+    sample = numpy.zeros(1, line._dtype)
+    if numpy.ndim(bins):
+        return numpy.histogram_bin_edges(sample, np.asarray(bins).__array__())
+    if range is None:
+        ends: Any = line.min(), line.max()  # type: ignore[attr-defined]
+        sample = numpy.array([numpy.asarray(v)[()] for v in ends], line._dtype)
+    return numpy.histogram_bin_edges(sample, bins, range)
 
 
 def on_histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """`numpy.histogram` for a number of bins or given edges, without weights."""
+    """`numpy.histogram` for a number of bins or given edges."""
     x = array(a)
-    if x is None or weights is not None or isinstance(bins, str) or x._dtype.kind in "cb" or x.size >= MOST:
+    if x is None or isinstance(bins, str) or x._dtype.kind in "cb" or x.size >= MOST or 0 in x._shape or not x._shape:
         return NotImplemented
-    if 0 in x._shape or not x._shape:
+    scale = _weights(weights, x._shape)
+    if scale is NotImplemented:
         return NotImplemented
     line = flat(dense(x))
-    if numpy.ndim(bins) == 0:
-        if range is None:
-            ends = line.min(), line.max()  # type: ignore[attr-defined]
-            sample = numpy.array([numpy.asarray(v)[()] for v in ends], line._dtype)
-        else:
-            sample = numpy.zeros(1, line._dtype)
-        edges = numpy.histogram_bin_edges(sample, bins, range)
-    else:
-        edges = numpy.histogram_bin_edges(numpy.zeros(1, line._dtype), np.asarray(bins).__array__())
+    edges = _edges(line, bins, range)
     dtype = numpy.promote_types(line._dtype, edges.dtype)
     if dtype.char not in "?bBhHiIlLqQefd":
         return NotImplemented
-    ordered = sorted_keys(keys_of(cast(line, dtype), False), 0, key_bits(dtype))
     limits = keys_of(_lazy.fresh(edges.astype(dtype)), False)
-    inner, last = (found_places(ordered, dense(k), u) for k, u in ((limits[:-1], False), (limits[-1:], True)))
-    places: Any = np.concatenate([inner, last])
-    counts = places[1:] - places[:-1]
+
+    def places(keys: ndarray) -> Any:
+        return np.concatenate([found_places(keys, limits[:-1], False), found_places(keys, limits[-1:], True)])
+
+    counts = _between(keys_of(cast(line, dtype), False), key_bits(dtype), places, scale)
+    if scale is not None:
+        counts = counts.astype(scale._dtype)
     if density:
-        widths = numpy.array(numpy.diff(edges), float)
-        return counts / widths / counts.sum(), _lazy.fresh(edges)
+        return counts / numpy.array(numpy.diff(edges), float) / counts.sum(), _lazy.fresh(edges)
     return counts, _lazy.fresh(edges)

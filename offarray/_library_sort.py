@@ -43,7 +43,7 @@ from .fusion.node import IOTA, Node
 from .runtime import cudalib_sort as cub
 
 MOST = 1 << 32  # elements of one sort: places have 32 bits
-U1, U4, U8, I8, BOOL = (numpy.dtype(t) for t in ("u1", "u4", "u8", "i8", "?"))
+U1, U4, U8, I8, F8, BOOL = (numpy.dtype(t) for t in ("u1", "u4", "u8", "i8", "f8", "?"))
 _UNSIGNED = {1: U1, 2: numpy.dtype("u2"), 4: U4, 8: U8}
 
 

@@ -137,3 +137,20 @@ def search(step: Step, key: Any, sorted_: tuple[int, int], wanted: tuple[int, in
         run(**arguments, comp=None, num_items=sorted_[1], num_values=wanted[1], stream=_Stream(step.stream))
 
     _translated(step, work)
+
+
+def sums(step: Step, values: tuple[int, int], starts: int, ends: int, out: int, many: int) -> None:
+    """Sums of float64 `values` (address, count) in segments that begin and end at these places (int64)."""
+    package = compute()
+    initial = numpy.zeros(1, numpy.float64)
+    arguments: dict[str, Any] = {
+        "d_in": Array(values[0], numpy.float64, values[1]), "d_out": Array(out, numpy.float64, many),
+        "start_offsets_in": Array(starts, numpy.int64, many), "end_offsets_in": Array(ends, numpy.int64, many),
+        "op": package.OpKind.PLUS, "h_init": initial,
+    }  # fmt: skip
+
+    def work() -> None:
+        run = _built(step, "sums of float64", lambda: package.make_segmented_reduce(**arguments))
+        _twice(step, run, **arguments, num_segments=many)
+
+    _translated(step, work)

@@ -412,6 +412,24 @@ class Compute:
 
         return run
 
+    OpKind = SimpleNamespace(PLUS="plus")
+
+    def make_segmented_reduce(
+        self, *, d_in: Any, d_out: Any, start_offsets_in: Any, end_offsets_in: Any, op: Any, h_init: Any
+    ) -> Any:
+        def run(
+            *, temp_storage: Any, d_in: Any, d_out: Any, num_segments: int, start_offsets_in: Any, end_offsets_in: Any,
+            op: Any, h_init: Any, stream: Any,
+        ) -> int:  # fmt: skip
+            assert op == "plus" and h_init == [0.0] and d_in.dtype == h_init.dtype
+            if temp_storage is not None:
+                values = content(d_in)
+                pairs = zip(content(start_offsets_in), content(end_offsets_in), strict=True)
+                content(d_out)[...] = [values[a:b].sum() for a, b in pairs]
+            return 16
+
+        return run
+
     def make_lower_bound(self, *, d_data: Any, d_values: Any, d_out: Any) -> Any:
         dtype = d_data.dtype
 
