@@ -144,7 +144,7 @@ def on_unique(
     x = array(ar)
     if x is None or not x._shape or (axis is not None and len(x._shape) > 1) or 0 in x._shape or x.size >= MOST:
         return NotImplemented
-    if x._dtype.kind == "c" or axis not in (None, 0, -1):
+    if axis not in (None, 0, -1):
         return NotImplemented
     line = flat(dense(x))
     if not (return_index or return_inverse):
@@ -171,7 +171,7 @@ def on_unique(
 def _firsts(ordered: Any, equal_nan: bool) -> Any:
     """Whether each element of a sorted array differs from the one before it."""
     differs = ordered[1:] != ordered[:-1]
-    if equal_nan and ordered._dtype.kind == "f":
+    if equal_nan and ordered._dtype.kind in "fc":
         differs = differs & (ordered[:-1] == ordered[:-1])
     return np.concatenate([numpy.array([True]), differs])
 

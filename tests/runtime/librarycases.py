@@ -221,10 +221,10 @@ def orders() -> Iterator[tuple[str, Case]]:
         yield f"sort in place {t}", sorted_in_place(t)
         yield f"nonzero {t}", lambda np, d, t=t: np.nonzero(d(of[t]))
         yield f"mask {t}", lambda np, d, t=t: d(of[t])[d(MASK)]
-        if t in "FD":
-            continue
         for k in ({}, {"return_index": True}, {"return_inverse": True, "return_counts": True}, {"equal_nan": False}):
             yield f"unique {t} {k}", lambda np, d, t=t, k=k: np.unique(d(of[t]), **k)
+        if t in "FD":
+            continue
         for side in ("left", "right"):
             yield (
                 f"searchsorted {t} {side}",
