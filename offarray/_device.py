@@ -302,11 +302,17 @@ def _zeros(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> An
     return full(shape, 0, numpy.float64 if dtype is None else dtype, order, **kwargs)
 
 
-def _empty(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
-    """`numpy.empty` where a device is in use."""
-    if order not in ("C", None) or not kwargs.keys() <= {"device"} or kwargs.get("device") not in (None, "cpu"):
-        return NotImplemented
-    return unwritten(fresh(numpy.empty(shape, numpy.float64 if dtype is None else dtype)))
+def _empty(pooled: Any) -> Any:
+    def empty(shape: Any, dtype: Any = None, order: Any = "C", **kwargs: Any) -> Any:
+        """`numpy.empty` where a device is in use; `pooled` is the form of the host."""
+        kind = numpy.float64 if dtype is None else dtype
+        if order not in ("C", None) or not kwargs.keys() <= {"device"} or kwargs.get("device") not in (None, "cpu"):
+            return NotImplemented
+        if buffers.fresh is None:
+            return pooled(shape, kind)
+        return unwritten(fresh(numpy.empty(shape, kind)))
+
+    return empty
 
 
 def _zeros_like(form: Any) -> Any:
@@ -322,7 +328,7 @@ def _zeros_like(form: Any) -> Any:
 
 def install(cls: Any) -> None:
     """Give the handle its device, and new arrays theirs."""
-    NATIVE.update(zeros=_zeros, empty=_empty, zeros_like=_zeros_like(NATIVE["zeros_like"]))
+    NATIVE.update(zeros=_zeros, empty=_empty(NATIVE["empty"]), zeros_like=_zeros_like(NATIVE["zeros_like"]))
     cls.device = property(place, doc=place.__doc__)
     _moved.__name__, _moved.__qualname__ = "to_device", "ndarray.to_device"
     cls.to_device = _moved

@@ -17,7 +17,7 @@ from ._dispatch import NATIVE
 from ._memory import native
 from ._record import constant
 from .fusion.node import IOTA, MAP, READ, Base, Node
-from .fusion.order import spread
+from .fusion.order import copy_order, spread
 from .fusion.view import View
 from .runtime.config import settings
 
@@ -68,8 +68,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         made = roll(a.reshape(-1), shift, 0) if len(a._shape) > 1 else roll(a, shift, 0)
         return made if made is NotImplemented else made.reshape(a._shape)
     shifts = _shifts(a, shift, axis)
-    if shifts is None:
-        return NotImplemented
+    if shifts is None or copy_order(a._strides) != tuple(range(len(a._shape))):
+        return NotImplemented  # the result lies in memory as the operand
     if not shifts:
         return a.copy()
     # the axes that move in front, where a gather picks; the result lies in memory in the order of the axes
