@@ -313,27 +313,35 @@ def contains(self: ndarray, value: Any) -> bool:
     return convert(value, Handles()) in host(self)
 
 
-def restore(shape: Any, dtype: Any, fortran: bool, data: Any) -> ndarray:
-    """Rebuild a pickled array."""
+def restore(shape: Any, dtype: Any, fortran: Any, data: Any) -> ndarray:
+    """Rebuild a pickled array; `fortran` is also the order of axes in memory, slowest first."""
     if isinstance(data, (bytes, list)):
         a = _reconstruct(RealArray, (0,), b"b")
         a.__setstate__((1, shape, dtype, fortran, data))
         return fresh(a)
-    a = numpy.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    if type(fortran) is tuple:
+        a = numpy.frombuffer(data, dtype).reshape([shape[axis] for axis in fortran]).transpose(numpy.argsort(fortran))
+    else:
+        a = numpy.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
     return wrap(a)  # type: ignore[no-any-return]
 
 
 def reduce_ex(self: ndarray, protocol: Any) -> Any:
     """Pickle through NumPy's bytes."""
     a = host(self)
-    fortran = a.flags.f_contiguous and not a.flags.c_contiguous
-    if protocol >= 5 and not a.dtype.hasobject and (a.flags.c_contiguous or fortran) and a.size and a.dtype.itemsize:
+    fortran: Any = a.flags.f_contiguous and not a.flags.c_contiguous
+    dense = fortran or a.flags.c_contiguous
+    if protocol >= 5 and not dense:
+        fortran = tuple(sorted(range(a.ndim), key=lambda axis: -a.strides[axis]))
+        dense = a.transpose(fortran).flags.c_contiguous
+    if protocol >= 5 and not a.dtype.hasobject and dense and a.size and a.dtype.itemsize:
         import pickle
 
         # the export is counted only as long as the pickler lives; the bytes are read at once or held by the caller
         real: Any = plain(self)
         try:
-            return restore, (a.shape, a.dtype, fortran, pickle.PickleBuffer(real.T if fortran else real))
+            block = real.transpose(fortran) if type(fortran) is tuple else real.T if fortran else real
+            return restore, (a.shape, a.dtype, fortran, pickle.PickleBuffer(block))
         except (BufferError, ValueError):
             pass
     state = a.__reduce__()[2]

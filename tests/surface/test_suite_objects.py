@@ -260,3 +260,16 @@ def test_a_script_imports_numpys_inner_modules(tmp_path: Any) -> None:
     said = subprocess.run([sys.executable, "-m", "offarray", str(script)], capture_output=True, text=True, check=True)
     names = "numpy._core._umath_tests numpy._core.multiarray numpy.lib._datasource offarray.lib.stride_tricks"
     assert said.stdout.split() == names.split()
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
+@pytest.mark.parametrize("step", [1, 2])
+def test_blocks_of_memory_are_pickled_out_of_band(axes: Any, step: int) -> None:
+    def body(np: Any) -> Any:
+        x = np.arange(48.0).reshape(2, 4, 6)[:, :, ::step].transpose(axes)
+        parts: list[Any] = []
+        data = pickle.dumps(x, protocol=5, buffer_callback=parts.append)
+        whole = pickle.loads(pickle.dumps(x, protocol=5)), pickle.loads(pickle.dumps(x, protocol=4))
+        return len(parts), pickle.loads(data, buffers=parts), whole, len(data) < 300
+
+    same(body)
