@@ -212,9 +212,18 @@ def ranking(lines: ndarray) -> ndarray:
     n = lines._shape[-1]
     count = math.prod(lines._shape[:-1])
     keys = _chain(flat(lines))
-    if count > 1:
+    if count > 1 and len(keys) == 1 and keys[0][1] <= 32:
+        keys = [_packed(*keys[0], count, n)]
+    elif count > 1:
         keys.append(_rows(count, n))
     return order(keys)
+
+
+def _packed(keys: ndarray, width: int, count: int, length: int) -> tuple[ndarray, int]:
+    """Keys of at most 32 bits below the numbers of their rows, and the bits of both."""
+    row = op("left_shift", as_type(_row_of(count, length), U8), width)
+    made = pending(op("bitwise_or", row, as_type(value_of(keys), U8)), [keys])
+    return made, width + _row_bits(count)
 
 
 def sorted_lines(lines: ndarray, stable: bool) -> ndarray:
@@ -227,9 +236,7 @@ def sorted_lines(lines: ndarray, stable: bool) -> ndarray:
         return shaped(gather(line, ranking(lines)), shape)
     keys, width = keys_of(line, True), key_bits(dtype)
     if count > 1:
-        row = op("left_shift", as_type(_row_of(count, n), U8), width)
-        keys = pending(op("bitwise_or", row, as_type(value_of(keys), U8)), [keys])
-        width += _row_bits(count)
+        keys, width = _packed(keys, width, count, n)
     made = sorted_keys(keys, 0, width)
     if count > 1:
         made = pending(as_type(op("bitwise_and", value_of(made), (1 << key_bits(dtype)) - 1), _key_type(dtype)), [made])
