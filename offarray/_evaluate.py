@@ -57,7 +57,10 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
             trace.counters["evaluations"] += 1
             consumed: list[Node] = []
             try:
-                order = _run(roots, wanted, faults, consumed, looked)
+                order = []
+                for some, place in _place.groups(wanted, looked):
+                    part = _run(roots if some is wanted else some, some, faults, consumed, looked, place)
+                    order = order + part if order else part
             except (CompileError, DeviceError, MemoryLimitError) as error:
                 order = _on_host(error, roots, wanted, faults, consumed)
             tape.passed(order)
@@ -175,8 +178,9 @@ def _again(node: Node) -> BaseException:
 
 
 def _run(
-    roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node], looked: bool
-) -> list[Node]:
+    roots: Sequence[Node], wanted: list[Node], faults: list[tuple[Node, int]], consumed: list[Node], looked: bool,
+    place: str = "",
+) -> list[Node]:  # fmt: skip
     """Replay or plan, and execute; gives the nodes that were pending.
 
     Nodes that reported faults and nodes whose memory was taken over go to the lists.
@@ -187,7 +191,7 @@ def _run(
         wanted = _pending(roots)
         graph = replay.scan(wanted)
         assert graph is not None
-    placement.aim = place = _place.choose(graph, wanted, looked)
+    placement.aim = place = place or _place.choose(graph, wanted, looked)
     key = replay.key_of(graph, place) if trace.events is None and settings.debug < 3 and not settings.check else None
     recipe = replay.recipes.get(key) if key is not None else None
     if recipe is not None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .fusion.node import CONST, FOLD, MAP, READ, READY, Node
-from .fusion.replay import Graph
+from .fusion.node import CONST, FOLD, MAP, PENDING, READ, READY, Node
+from .fusion.replay import Graph, scan
 from .runtime import placement
 from .runtime.placement import SMALL, Work
 
@@ -39,6 +39,51 @@ def choose(graph: Graph, wanted: Sequence[Node], looked: bool) -> str:
     if fixed and total <= SMALL:
         return "cpu"
     return "cuda" if placement.decide(_name(wanted[0], total), _work(graph, made, looked)) else "cpu"
+
+
+def groups(wanted: list[Node], looked: bool) -> list[tuple[list[Node], str]]:
+    """Roots that are evaluated together, with their device ("" where that is still to be chosen).
+
+    Roots without a pending node in common may be better off on different sides.
+    """
+    if len(wanted) < 2 or placement.rates is None or placement.where() != "auto":
+        return [(wanted, "")]
+    parts = _apart(wanted)
+    if len(parts) < 2:
+        return [(wanted, "")]
+    found: dict[str, list[Node]] = {}
+    for part in parts:
+        graph = scan(part)
+        place = "cpu" if graph is None else choose(graph, part, looked)
+        found.setdefault(place, []).extend(part)
+    return [(some, place) for place, some in found.items()]
+
+
+def _apart(wanted: list[Node]) -> list[list[Node]]:
+    """Roots by the pending nodes that they have in common."""
+    owner: dict[int, int] = {}  # pending node -> the first root that needs it
+    leader = list(range(len(wanted)))
+
+    def lead(n: int) -> int:
+        while leader[n] != n:
+            n = leader[n]
+        return n
+
+    for number, root in enumerate(wanted):
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node.state != PENDING:
+                continue
+            first = owner.setdefault(id(node), number)
+            if first != number:
+                leader[lead(number)] = lead(first)
+            elif node is root or first == number:
+                stack += [s for s in node.src if id(s) not in owner or owner[id(s)] != number]
+    parts: dict[int, list[Node]] = {}
+    for number, root in enumerate(wanted):
+        parts.setdefault(lead(number), []).append(root)
+    return list(parts.values())
 
 
 def _name(node: Node, total: int) -> tuple[object, ...]:

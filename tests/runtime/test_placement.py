@@ -94,6 +94,22 @@ def fake() -> Iterator[fakedevice.FakeDevice]:
 N = 1 << 19  # 4 MiB
 
 
+def test_independent_results_are_placed_apart(fake: fakedevice.FakeDevice) -> None:
+    there = np.to_device(np.array(numpy.linspace(0.0, 1.0, N)))
+    here = np.array(numpy.linspace(0.0, 1.0, N))
+    trace.reset()
+    a, b, c, d = there * 2.0 + 1.0, here * 2.0 + 1.0, there.sum(), here + 3.0
+    np.evaluate(a, b, c, d)
+    assert [x.device for x in (a, b, d)] == ["cuda:0", "cpu", "cpu"]
+    assert trace.counters["h2d_bytes"] == trace.counters["d2h_bytes"] == 0
+    assert float(c) == pytest.approx(N / 2) and float(a[-1]) == float(b[-1]) == 3.0 and float(d[0]) == 3.0
+    x = here * 0.5
+    y, z = x + 1.0, there + x  # what they have in common keeps them together
+    np.evaluate(y, z)
+    assert y.device == z.device
+    assert float(y[0]) == 1.0 and float(z[-1]) == 1.5
+
+
 def test_loops_end_up_on_the_device(fake: fakedevice.FakeDevice) -> None:
     x = np.array(numpy.linspace(0.0, 1.0, N))
     places: list[str] = []
