@@ -57,7 +57,7 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
             trace.counters["evaluations"] += 1
             consumed: list[Node] = []
             try:
-                order = []
+                order: list[Node] = []
                 for some, place in _place.groups(wanted, looked):
                     part = _run(roots if some is wanted else some, some, faults, consumed, looked, place)
                     order = order + part if order else part
