@@ -50,12 +50,16 @@ class _Stream:
         return 0, self.stream
 
 
-def _twice(step: Step, run: Any, **arguments: Any) -> None:
-    """Ask for the scratch memory of an algorithm, and run it."""
+def _twice(step: Step, run: Any, name: Any, **arguments: Any) -> None:
+    """Ask for the scratch memory of an algorithm, once for each `name` and size, and run it."""
     stream = _Stream(step.stream)
-    size = int(run(temp_storage=None, stream=stream, **arguments))
-    place = Array(step.scratch(max(size, 16)), numpy.uint8, max(size, 16))
-    run(temp_storage=place, stream=stream, **arguments)
+    sizes: dict[Any, int] = cudalib.handle(step.device, "scratch of cuda.compute", lambda _: {})
+    size = sizes.get(name)
+    if size is None:
+        if len(sizes) >= 1000:
+            sizes.clear()
+        size = sizes[name] = max(int(run(temp_storage=None, stream=stream, **arguments)), 16)
+    run(temp_storage=Array(step.scratch(size), numpy.uint8, size), stream=stream, **arguments)
 
 
 def _built(step: Step, name: str, make: Any) -> Any:
@@ -115,7 +119,7 @@ def sort(
         order = package.SortOrder.ASCENDING
         run = _built(step, repr(name), lambda: package.make_radix_sort(**arguments, order=order))
         low, high = bits or (0, 8 * numpy.dtype(key).itemsize)
-        _twice(step, run, **arguments, num_items=count, begin_bit=low, end_bit=high)
+        _twice(step, run, (name, count, low, high), **arguments, num_items=count, begin_bit=low, end_bit=high)
 
     _translated(step, work)
 
@@ -151,6 +155,6 @@ def sums(step: Step, values: tuple[int, int], starts: int, ends: int, out: int, 
 
     def work() -> None:
         run = _built(step, "sums of float64", lambda: package.make_segmented_reduce(**arguments))
-        _twice(step, run, **arguments, num_segments=many)
+        _twice(step, run, ("sums", values[1], many), **arguments, num_segments=many)
 
     _translated(step, work)
