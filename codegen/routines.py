@@ -289,6 +289,23 @@ def search(
         out[i] = base
 
 
+def listed(first: i8, last: i8, x: p_T, table: p_u1, out: p_u1, low: i8, size: i8) -> None:
+    """out = table[x - low], 0 beyond its ends; the opposite with INVERT."""
+    for i in range(first, last):
+        j = to_i8(x[i]) - low
+        inside = (j >= 0) & (j < size)
+        v = table[j if inside else 0] & to_u1(inside)
+        out[i] = v ^ 1 if INVERT else v
+
+
+def found(first: i8, last: i8, x: p_T, table: p_T, places: p_i8, out: p_u1, size: i8) -> None:
+    """Whether x stands at its place in the table; the opposite with INVERT."""
+    for i in range(first, last):
+        j = places[i]
+        v = to_u1((table[j if j < size else 0] == x[i]) & (j < size))
+        out[i] = v ^ 1 if INVERT else v
+
+
 def interpolate(
     first: i8, last: i8, x: p_f8, grid: p_f8, values: p_f8, out: p_f8, size: i8, left: f8, right: f8, starts: p_i8,
     buckets: i8, low: f8, scale: f8,

@@ -14,8 +14,10 @@ from . import _lazy, _routine
 from ._array import RealArray, fresh, host, ndarray
 from ._dispatch import NATIVE
 from ._routine import Array, Space, code, kind, run, space
-from ._sorting import bounds, sortable
+from ._sorting import bounds, limits, sortable
 from .codegen import routines
+
+_LISTED = 1 << 16  # numbers of a table that costs nothing
 
 
 def _memory(x: Any) -> Array | None:
@@ -46,13 +48,14 @@ def _guide(table: Array) -> Guide:
         finite = table[numpy.isfinite(table)]
         low, high = (float(finite[0]), float(finite[-1])) if finite.size else (0.0, 0.0)
     buckets = min(2 << size.bit_length(), 1 << 20)
-    scale = (buckets - 1) / (high - low) if math.isfinite(high - low) and high - low > 1e-300 * buckets else 0.0
+    even = math.isfinite(high - low) and high - low > 1e-300 * buckets
+    buckets, scale = (buckets, (buckets - 1) / (high - low)) if even else (1, 0.0)
     starts = space(buckets + 1, "i8")
     run(routines.guide, [table, starts, buckets, low, scale], [(0, size)], table.nbytes, T=code(table.dtype))
     return Guide(starts, buckets, low, scale)
 
 
-def _look_up(table: Array, x: Array, right: bool) -> Any:
+def _look_up(table: Array, x: Array, right: bool) -> Space:
     """Place of each x in an ascending table of a common type."""
     size = table.size
     ordered = space(size, "i8")
@@ -64,7 +67,7 @@ def _look_up(table: Array, x: Array, right: bool) -> Any:
         routines.search, [x, ordered, made, *guide], ranges, x.nbytes + made.array.nbytes, T=code(x.dtype),
         KIND=kind(x.dtype), RIGHT=int(right),
     )  # fmt: skip
-    return made.handle()
+    return made
 
 
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
@@ -82,7 +85,39 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if x.dtype != common and not (x.dtype.kind == common.kind == "i"):
         if x.dtype.kind != "f":
             x = x.astype(common)
-    return _look_up(table.astype(common, copy=False), x, side == "right")
+    return _look_up(table.astype(common, copy=False), x, side == "right").handle()
+
+
+def isin(
+    element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *, kind: Any = None
+) -> Any:  # fmt: skip
+    """Which elements are among others; see `numpy.isin`."""
+    if type(invert) is not bool or type(assume_unique) is not bool or kind not in (None, "sort", "table"):
+        return NotImplemented
+    x, tests = _routine.ready(element), _memory(test_elements)
+    if x is None or tests is None or not tests.size:
+        return NotImplemented
+    common = numpy.result_type(x.dtype, tests.dtype)
+    if not sortable(common) or common == numpy.uint64 or "b" in (x.dtype.kind, tests.dtype.kind):
+        return NotImplemented
+    if kind == "table" and common.kind == "f":
+        return NotImplemented  # NumPy refuses
+    x, tests = x.astype(common, copy=False), tests.astype(common, copy=False).reshape(-1)
+    made, options = space(x.shape, "?"), dict[str, Any](T=code(common), INVERT=int(invert))
+    ranges = _routine.shares(x.nbytes, x.size)
+    if common.kind == "i":
+        low, high = limits(tests)
+        size = high - low + 1
+        if size <= max(_LISTED, 6 * (x.size + tests.size)):
+            table = numpy.zeros(size, "u1")
+            table[tests - low if low else tests] = 1
+            run(routines.listed, [x, table, made, low, size], ranges, x.nbytes + made.array.nbytes, **options)
+            return made.handle()
+    ordered = numpy.unique(tests)
+    places = _look_up(ordered.astype("f8") if common.kind == "f" else ordered, x, False)  # the same order
+    words = [x, ordered, places, made, ordered.size]
+    run(routines.found, words, ranges, x.nbytes + places.array.nbytes + made.array.nbytes, **options)
+    return made.handle()
 
 
 def digitize(x: Any, bins: Any, right: Any = False) -> Any:
@@ -188,7 +223,7 @@ def _count_parts(x: Array, edges: Array, counts: Array, ranges: _routine.Ranges,
 NATIVE.update(
     {
         "searchsorted": searchsorted, "ndarray.searchsorted": searchsorted, "digitize": digitize, "interp": interp,
-        "bincount": bincount, "histogram": histogram,
+        "bincount": bincount, "histogram": histogram, "isin": isin,
     }
 )  # fmt: skip
 

@@ -155,6 +155,16 @@ def test_searching(data: Any) -> None:
 
 
 @SMALL
+@given(arrays(), arrays(), st.booleans())
+def test_membership(x: Any, tests: Any, invert: bool) -> None:
+    twice(lambda np, x, t: np.isin(x, t, invert=invert), x, tests)
+    twice(lambda np, x, t: np.isin(x.reshape(1, -1), t, kind="sort"), x, tests)
+    twice(lambda np, x, t: np.isin(x, t, kind="table"), x, tests)
+    twice(lambda np, x, t: np.isin(x, [1, 2, 3]), x, tests)
+    twice(lambda np, x, t: np.isin(x[::2], t[::-1]), x, tests)
+
+
+@SMALL
 @given(hnp.arrays("f8", st.integers(0, 50), elements=_elements("f8")), st.integers(2, 9), st.sampled_from([None, -7.5]))
 def test_interpolation(x: Any, size: int, left: Any) -> None:
     grid = numpy.arange(size) * 0.5 - 1.0
