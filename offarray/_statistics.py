@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from . import _routine
+from . import _lazy, _routine
 from ._array import fresh, ndarray
 from ._dispatch import NATIVE
 from ._routine import Array, code, kind, run, space
@@ -122,7 +122,7 @@ def quantile(
     """Elements, or values between them, of given shares; see `numpy.quantile`."""
     if not (out is None and weights is None and method == "linear" and keepdims is False and overwrite_input is False):
         return NotImplemented
-    if type(a) is not ndarray or a._dtype.char == "f":
+    if type(a) is not ndarray or a._dtype.char == "f" or _lazy.small((a,)):
         return NotImplemented
     shares = _shares(q)
     line = _line(a, axis) if shares is not None else None
@@ -134,7 +134,7 @@ def percentile(
     keepdims: Any = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """Elements, or values between them, of given shares in hundredths; see `numpy.percentile`."""
-    if type(q) not in (int, float, list, tuple, numpy.ndarray):
+    if type(q) not in (int, float, list, tuple, numpy.ndarray) or type(a) is not ndarray or _lazy.small((a,)):
         return NotImplemented
     try:
         shares = numpy.true_divide(q, 100)
