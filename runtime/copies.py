@@ -103,7 +103,7 @@ class Copy:
         self.device, self.nbytes = device, nbytes
         self.pointer = self.low = self.high = self.first = self.last = 0
         self.host = host
-        self.parts: list[object] = []
+        self.parts: list[tuple[int, ...]] = []
         self.used = self.before = self.peeks = 0
         self.pinned = 0
         self.public = False
@@ -238,7 +238,7 @@ class Copy:
     def _part(self, buffer: Buffer, low: int, high: int) -> bool:
         """Fetch a part alone; False where that would not be worth it."""
         low, high = max(low, self.first), min(high, self.last)
-        if low >= high or any(type(p) is tuple and p[0] <= low and high <= p[1] for p in self.parts):
+        if low >= high or any(len(p) == 2 and p[0] <= low and high <= p[1] for p in self.parts):
             return True
         if 2 * (high - low) >= self.last - self.first or not self._patient():
             return False

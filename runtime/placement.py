@@ -243,11 +243,12 @@ def start() -> bool:
         return True
     if absent():
         return False
-    from . import cuda
+    from . import cuda, residency
     from .errors import OffarrayError
 
     try:
         if cuda.available():
+            residency.guard_forks()
             rates = known(cuda.device())
             return True
         reason = "none found"

@@ -79,7 +79,7 @@ def use(
     return here.pointer
 
 
-_undo: list[tuple[Copy, bool, int, int, list[object]]] | None = None  # what a launch is about to overwrite
+_undo: list[tuple[Copy, bool, int, int, list[tuple[int, ...]]]] | None = None  # what a launch is about to overwrite
 
 
 @contextmanager
@@ -285,13 +285,18 @@ def carry(*args: Any) -> bool:
 _registered = False
 
 
-def start() -> None:
-    """From now on new buffers note what the device holds."""
+def guard_forks() -> None:
+    """From now on a forked child has all values, and does without devices."""
     global _registered
-    late.used = True
     if not _registered and hasattr(os, "register_at_fork"):
         _registered = True
         os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+
+
+def start() -> None:
+    """From now on new buffers note what the device holds."""
+    late.used = True
+    guard_forks()
     buffers.fresh, buffers.carry = fresh, carry
     usual = REGISTRY["bound_bytes"].default
     if settings.bound_bytes == usual:  # devices are quick, and hold much
