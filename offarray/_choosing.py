@@ -252,7 +252,13 @@ _AT = {"add": 0, "subtract": 1, "multiply": 2}
 
 def ufunc_at(name: str, x: Any, index: Any, value: Any = None) -> bool:
     """`ufunc.at(x, index, value)`: every index counts, also those that come twice."""
-    if name not in _AT or type(x) is not ndarray or x._dtype.kind not in "iuf" or x._dtype.char == "e":
+    if name not in _AT or type(x) is not ndarray:
+        return False
+    if x._at is HOST and type(index) is ndarray and index._at is HOST:
+        room = settings.eager_size
+        if x._np.size <= room and index._np.size <= room:
+            return False
+    if x._dtype.kind not in "iuf" or x._dtype.char == "e":
         return False
     if not native(x._dtype):
         return False

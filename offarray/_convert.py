@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from . import _scalar
-from ._array import Overriding, Subclassable, fresh, host, ndarray, wrap
+from ._array import Overriding, Subclassable, fresh, host, ndarray, view, wrap
 from ._memory import wrap_view
 
 RealArray = numpy.ndarray
@@ -113,6 +113,8 @@ def result(value: Any, seen: Handles, held: int = 2) -> Any:
                 return wrap(value, (x,))
         if root is None:
             return wrap([value, value][0])
+        if type(root) is RealArray and root.base is None and sys.getrefcount(root) <= 3:
+            return view(value, fresh(root))  # a part of a new array that nobody else has
         return wrap_view(value, root, seen)
     if t is tuple or t is list:
         items = [result(v, seen, 4) for v in value]

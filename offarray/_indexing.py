@@ -76,6 +76,10 @@ def getitem(self: ndarray, key: Any) -> Any:
 
 def _gathered(x: ndarray, key: Any) -> Any:
     """`x[key]` for large integer arrays over the leading axes, recorded; for a mask where a device selects."""
+    if x._at is HOST and type(key) is ndarray and key._at is HOST:
+        room = settings.eager_size
+        if x._np.size <= room and key._np.size <= room:
+            return NotImplemented
     if type(key) in (ndarray, RealArray) and key.dtype.kind == "b":
         r = _library.select(x, key) if type(key) is ndarray else NotImplemented
         return _choosing.read_mask(x, key) if r is NotImplemented else r
