@@ -196,13 +196,18 @@ def _composable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
                 return False
             found = True
             total += v.size
-            pending = pending or (v._at is not HOST and v._base.node.state != READY)
+            pending = pending or (v._at is not HOST and _waits(v._base.node))
         elif kind == SEQUENCE:
             if not set(map(type, v)) <= _PLAIN:
                 stack.extend(v)
         elif kind == FOREIGN or (kind == REAL and t is not RealArray):
             return False
     return found and (pending or total > span(name))
+
+
+def _waits(node: Any) -> bool:
+    """Whether a value is pending, or a device may hold it."""
+    return node.state != READY or (node.buffer is not None and node.buffer.device is not None)
 
 
 _QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue), *map(type, map(numpy.dtype, "?bhilqfdFD"))}

@@ -152,9 +152,12 @@ def gathered(x: Array, index: Array) -> Any:
 
 def modest(operands: Any) -> bool:
     """Whether operands are ready, and NumPy's single pass over them costs less than recording."""
-    return all(map(_lazy.is_ready, operands)) and sum(map(_lazy.elements, operands)) <= SPAN * settings.eager_size
+    if not all(map(_lazy.is_ready, operands)) or settings.device.startswith("cuda") or any(map(is_elsewhere, operands)):
+        return False
+    return sum(map(_lazy.elements, operands)) <= SPAN * settings.eager_size
 
 
 def is_elsewhere(x: Any) -> bool:
-    """Whether a device holds the value of an array that is no longer in host mode."""
-    return x._at is not HOST and x._base.node.buffer.device is not None
+    """Whether a device may hold the value of an array."""
+    buffer = None if x._at is HOST else x._base.node.buffer
+    return buffer is not None and buffer.device is not None
