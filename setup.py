@@ -17,11 +17,13 @@ from setuptools.command.build_ext import build_ext
 # Modules with a .pxd file beside them share C fields; _memory, _dispatch and _methods count references of their
 # callers, and stay Python.  Names have the links' folders, so that every room is compiled under its own name.
 MODULES = (
-    "offarray._array", "offarray._handle", "offarray._direct", "offarray._errstate", "offarray._evaluate",
-    "offarray._indexing", "offarray._site", "offarray._ufuncs",
-    "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.replay", "offarray.fusion.scan",
-    "offarray.fusion.stage", "offarray.fusion.tape",
-    "offarray.runtime.buffer", "offarray.runtime.pool", "offarray.runtime.program",
+    "offarray._array", "offarray._creation", "offarray._direct", "offarray._errstate", "offarray._evaluate",
+    "offarray._handle", "offarray._indexing", "offarray._lazy", "offarray._place", "offarray._record",
+    "offarray._reductions", "offarray._site", "offarray._ufuncs", "offarray._views",
+    "offarray.fusion.lower", "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.order",
+    "offarray.fusion.plan", "offarray.fusion.replay", "offarray.fusion.scan", "offarray.fusion.stage",
+    "offarray.fusion.tape", "offarray.fusion.view",
+    "offarray.runtime.buffer", "offarray.runtime.placement", "offarray.runtime.pool", "offarray.runtime.program",
 )  # fmt: skip
 TYPED = ("offarray._ufuncs",)  # whose annotations name classes with C fields
 

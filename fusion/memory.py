@@ -9,9 +9,9 @@ node outside this graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -125,6 +125,25 @@ class Lifetimes:
         return list(found.values())
 
 
+class Move(NamedTuple):
+    """A copy beside a launch: of what lies outside `view` of a base, or, without one, of dense values into it."""
+
+    source: Buffer
+    target: Buffer
+    base: Node | None
+    view: View
+    dtype: numpy.dtype[Any]
+    boxed: Any = None  # as `_boxed` gives it
+
+    def run(self) -> None:
+        """Copy."""
+        if self.base is not None:
+            copy_rest(self.source, self.target, self.base, self.view, self.boxed)
+            return
+        dense = contiguous(self.view.shape, self.dtype.itemsize)
+        _copy(self.source, View(0, self.view.shape, dense), self.target, self.view, self.dtype)
+
+
 class Outputs:
     """Where the outputs of one step go: new memory, a donor's, or the memory that an update writes.
 
@@ -137,27 +156,23 @@ class Outputs:
         self.donors = donors
         self.taken: list[Node] = []
         self.buffers: list[Buffer] = []  # by output: where the value will be
-        self._before: list[Callable[[], None]] = []
-        self._after: list[Callable[[], None]] = []
+        self.asides: list[Buffer] = []  # memory that the launch writes and that is copied from afterwards
+        self.before: list[Move] = []
+        self.after: list[Move] = []
 
     def choose(self, reads: dict[int, list[Place]]) -> list[Target]:
         """The target of each output, given the kernel's accesses by buffer."""
         return [self._update(n, reads) if n.kind == UPDATE else self._fresh(n, reads) for n in self.step.outputs]
 
-    @property
-    def plain(self) -> bool:
-        """Whether the launch is all there is to do."""
-        return not self._before and not self._after
-
     def prepare(self) -> None:
         """Copies that come before the launch."""
-        for copy in self._before:
-            copy()
+        for move in self.before:
+            move.run()
 
     def finish(self) -> None:
         """Copies that come after it."""
-        for copy in self._after:
-            copy()
+        for move in self.after:
+            move.run()
 
     def _fresh(self, node: Node, reads: dict[int, list[Place]]) -> Target:
         view = View(0, node.shape, contiguous(node.shape, node.dtype.itemsize))
@@ -189,8 +204,8 @@ class Outputs:
         if node.op == "rename" or (hazard and most and not old.shared):
             new = allocate(old.nbytes)
             boxed = _boxed(base, view, node.dtype) if base.nbytes == old.nbytes else None
-            rest = self._before if boxed is None else self._after  # strips once old and new are where the kernel runs
-            rest.append(lambda: copy_rest(old, new, base, view, boxed))
+            rest = self.before if boxed is None else self.after  # strips once old and new are where the kernel runs
+            rest.append(Move(old, new, base, view, node.dtype, boxed))
             self.buffers.append(new)
             return Target(new, view, node.dtype)
         self.buffers.append(old)
@@ -198,7 +213,8 @@ class Outputs:
             return Target(old, view, node.dtype)
         dense = contiguous(view.shape, node.dtype.itemsize)
         aside = allocate(math.prod(view.shape) * node.dtype.itemsize)
-        self._after.append(lambda: _copy(aside, View(0, view.shape, dense), old, view, node.dtype))
+        self.asides.append(aside)
+        self.after.append(Move(aside, old, None, view, node.dtype))
         return Target(aside, View(0, view.shape, dense), node.dtype)
 
 

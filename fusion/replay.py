@@ -11,13 +11,13 @@ from ..runtime import trace
 from ..runtime.buffer import Buffer
 from ..runtime.program import Launch, Prepared
 from .lower import Lowered
-from .memory import Outputs
+from .memory import Move, Outputs
 from .node import UPDATE, Node
 from .plan import Plan
 from .scan import Graph, Key
 from .scan import key_of as key_of
 from .scan import scan as scan
-from .stage import LEAVES, MADE, ORDER, Output, Stage, perform
+from .stage import LEAVES, MADE, ORDER, Copy, Output, Stage, perform
 
 LIMIT = 4096  # recipes kept
 
@@ -56,22 +56,36 @@ class Recorder:
         """Take down one step, before its donors lose their buffers."""
         if self.stages is None:
             return
-        if not outputs.plain or any(node.kind == UPDATE for node in outputs.step.outputs):
-            self.stages = None  # partial writes are planned each time
-            return
         donors = {id(d.buffer): self.number.get(id(d)) for d in outputs.taken}
         made = []
         for node, buffer in zip(outputs.step.outputs, outputs.buffers, strict=True):
-            made.append(Output(self.number[id(node)], node.nbytes, donors.get(id(buffer))))
-            self.owner[id(buffer)] = self.number[id(node)]
+            number = self.number[id(node)]
+            if node.kind == UPDATE and buffer is node.src[0].buffer:
+                made.append(Output(number, buffer.nbytes, self.number[id(node.src[0])], True))
+            else:
+                made.append(Output(number, buffer.nbytes, donors.get(id(buffer)), False))
+                self.owner[id(buffer)] = number
             self.keep.append(buffer)
+        places = {id(b): (MADE, len(made) + n) for n, b in enumerate(outputs.asides)}
         mine = [output.node for output in made]
-        sources = tuple(_source(self.owner[id(b)], mine) for b in buffers)
+        places.update(
+            (id(b), _source(self.owner[id(b)], mine)) for b in [*buffers, *outputs.buffers] if id(b) not in places
+        )
+        moves = [[self._copy(move, places) for move in moves] for moves in (outputs.before, outputs.after)]
+        sources = tuple(places[id(b)] for b in buffers)
         scalars = tuple(
             (word, dtype, self.number[id(node)]) for word, dtype, node in lowered.scalars if id(node) in self.number
         )
         faults = tuple(self.number[id(node)] for node in lowered.faults)
-        self.stages.append(Stage(Prepared(launch), sources, scalars, tuple(made), faults))
+        asides = tuple(buffer.nbytes for buffer in outputs.asides)
+        self.stages.append(
+            Stage(Prepared(launch), sources, scalars, tuple(made), faults, asides, tuple(moves[0]), tuple(moves[1]))
+        )
+
+    def _copy(self, move: Move, places: dict[int, tuple[int, int]]) -> Copy:
+        number = None if move.base is None else self.number[id(move.base)]
+        source = places.get(id(move.source)) or _source(self.owner[id(move.source)], [])
+        return Copy(source, places[id(move.target)], number, move.view, move.dtype, move.boxed)
 
     def finish(self, key: Key) -> None:
         """Keep what was taken down under `key`."""

@@ -2,7 +2,7 @@ ctypedef int (*kernel)(void *row, long long first, long long last) noexcept nogi
 
 cdef class Stage:
     cdef public object launch
-    cdef public tuple sources, scalars, outputs, faults
+    cdef public tuple sources, scalars, outputs, faults, asides, before, after
     cdef object body, finish, key, report
     cdef kernel code
     cdef bint quick

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy
+
 from ..runtime import program
 from ..runtime.buffer import allocate
 from ..runtime.program import Prepared
 from .lower import scalar_words
-from .node import CONSUMED, FAILED, PENDING, RUNNING, Node, commit
+from .memory import Move
+from .node import CONSUMED, FAILED, PENDING, RUNNING, UPDATE, Node, commit, renew
+from .view import View
 
 
 class Output(NamedTuple):
@@ -20,6 +24,18 @@ class Output(NamedTuple):
     node: int  # position in the order
     nbytes: int
     donor: int | None  # number of the node whose memory it takes; None for new memory
+    update: bool  # whether it only writes part of that memory, which stays the donor's
+
+
+class Copy(NamedTuple):
+    """A copy before or after the launch; see `memory.Move`."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    base: int | None  # number of the node
+    view: View
+    dtype: numpy.dtype[Any]
+    boxed: Any
 
 
 MADE, ORDER, LEAVES = range(3)
@@ -33,6 +49,9 @@ class Stage(NamedTuple):
     scalars: tuple[tuple[int, str, int], ...]  # (word, dtype, position of the constant)
     outputs: tuple[Output, ...]
     faults: tuple[int, ...]
+    asides: tuple[int, ...] = ()  # bytes of memory that stands behind the outputs' in MADE
+    before: tuple[Copy, ...] = ()
+    after: tuple[Copy, ...] = ()
 
 
 def perform(
@@ -42,36 +61,57 @@ def perform(
     made: list[Any] = []
     nodes: list[Node] = []
     taken: list[Node] = []
-    for position, nbytes, donor in stage.outputs:
-        nodes.append(order[position])
+    update = False
+    for position, nbytes, donor, part in stage.outputs:
+        node = order[position]
+        nodes.append(node)
+        update = update or node.kind == UPDATE
         if donor is None:
             made.append(allocate(nbytes))
         else:
             giver = leaves[-1 - donor] if donor < 0 else order[donor]
             made.append(giver.buffer)
-            taken.append(giver)
+            if not part:
+                taken.append(giver)
+    made += map(allocate, stage.asides)
     tables = made, order, leaves
-    slots = [made[n] if table == MADE else tables[table][n].buffer for table, n in stage.sources]
     scalars = [pair for word, dtype, n in stage.scalars for pair in _bits(word, dtype, order[n].arg)]
     for node in nodes:
         node.state = RUNNING
     begun = True
     try:
-        found = program.launch(stage.launch, slots, scalars)
+        for copy in stage.before:
+            _copy(copy, tables)
+        found = program.launch(stage.launch, [_buffer(tables, where) for where in stage.sources], scalars)
+        for copy in stage.after:
+            _copy(copy, tables)
     except BaseException as error:
         begun = getattr(error, "begun", True)
+        lost = begun and (update or bool(taken))
         for node in nodes:
-            node.state, node.error = (FAILED, error) if taken and begun else (PENDING, None)
+            node.state, node.error = (FAILED, error) if lost else (PENDING, None)
         raise
     finally:
         if begun:
             for node in taken:
                 node.state, node.buffer = CONSUMED, None
             consumed += taken
-    for node, buffer in zip(nodes, made, strict=True):
+    for node, buffer in zip(nodes, made, strict=False):
+        if update and node.kind == UPDATE and buffer.device is not None:
+            renew(node.src[0])  # what the host has seen of its memory is out of date
         commit(node, buffer)
     if any(found):
         faults += [(order[p], bits) for p, bits in zip(stage.faults, found, strict=False) if bits]
+
+
+def _buffer(tables: Any, where: tuple[int, int]) -> Any:
+    table, number = where
+    return tables[MADE][number] if table == MADE else tables[table][number].buffer
+
+
+def _copy(copy: Copy, tables: Any) -> None:
+    base = None if copy.base is None else tables[LEAVES][-1 - copy.base] if copy.base < 0 else tables[ORDER][copy.base]
+    Move(_buffer(tables, copy.source), _buffer(tables, copy.target), base, copy.view, copy.dtype, copy.boxed).run()
 
 
 def _bits(word: int, dtype: str, value: Any) -> list[tuple[int, int]]:

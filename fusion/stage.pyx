@@ -17,12 +17,13 @@ from ..runtime import program, trace
 from ..runtime.buffer import allocate
 from ..runtime.config import watch
 from .lower import scalar_words
+from .memory import Move
 from typing import Any, NamedTuple
 
 MADE, ORDER, LEAVES = range(3)
 
 cdef int PENDING = nodes.PENDING, RUNNING = nodes.RUNNING, READY = nodes.READY
-cdef int FAILED = nodes.FAILED, CONSUMED = nodes.CONSUMED
+cdef int FAILED = nodes.FAILED, CONSUMED = nodes.CONSUMED, UPDATE = nodes.UPDATE
 cdef dict shared = buffers.__dict__, launches = program.__dict__, counters = trace.counters
 cdef object usual_launch = program.launch
 cdef object FRESH = "fresh", LAUNCH = "launch", PACE = "_pace", KERNELS = "kernels", BYTES = "kernel_bytes"
@@ -57,13 +58,29 @@ class Output(NamedTuple):
     node: int  # position in the order
     nbytes: int
     donor: Any  # number of the node whose memory it takes; None for new memory
+    update: bool  # whether it only writes part of that memory, which stays the donor's
+
+
+class Copy(NamedTuple):
+    """A copy before or after the launch; see `memory.Move`."""
+
+    source: Any
+    target: Any
+    base: Any  # number of the node
+    view: Any
+    dtype: Any
+    boxed: Any
 
 
 cdef class Stage:
     """One step: its launch, with the words that scalars fill."""
 
-    def __init__(self, launch, tuple sources, tuple scalars, tuple outputs, tuple faults):
+    def __init__(
+        self, launch, tuple sources, tuple scalars, tuple outputs, tuple faults, tuple asides=(), tuple before=(),
+        tuple after=(),
+    ):
         cdef int n = 0, each
+        self.asides, self.before, self.after = asides, before, after
         self.launch, self.sources, self.scalars = launch, sources, scalars
         self.outputs, self.faults = outputs, faults
         step = launch.step
@@ -200,30 +217,38 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
     """Run one step on the nodes of a graph; what found faults goes to `faults`, what was overwritten to `consumed`."""
     cdef list made = [], done = [], taken = []
     cdef Node node, giver
-    cdef bint begun = True
+    cdef bint begun = True, update = False
     cdef bytes found
     cdef Py_ssize_t n
-    for position, nbytes, donor in stage.outputs:
+    for position, nbytes, donor, part in stage.outputs:
         node = <Node>order[position]
         done.append(node)
+        update = update or node.kind == UPDATE
         if donor is None:
             made.append(new_buffer(nbytes))
         else:
             giver = <Node>(leaves[-1 - donor] if donor < 0 else order[donor])
             made.append(giver.buffer)
-            taken.append(giver)
+            if not part:
+                taken.append(giver)
     giver = None
+    for nbytes in stage.asides:
+        made.append(new_buffer(nbytes))
     for node in done:
         node.state = RUNNING
     try:
+        if stage.before:
+            copies(stage.before, made, order, leaves)
         found = run(stage, made, order, leaves)
         if found is None:
             found = launch(stage, made, order, leaves)
+        if stage.after:
+            copies(stage.after, made, order, leaves)
     except BaseException as error:
         begun = getattr(error, "begun", True)
         for node in done:
-            node.state = FAILED if taken and begun else PENDING
-            node.error = error if taken and begun else None
+            node.state = FAILED if begun and (update or taken) else PENDING
+            node.error = error if begun and (update or taken) else None
         raise
     finally:
         if begun and taken:
@@ -233,6 +258,8 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
             consumed += taken
     for n in range(len(done)):
         node = <Node>done[n]
+        if update and node.kind == UPDATE and (<Buffer>made[n]).device is not None:
+            nodes.renew((<tuple>node.src)[0])  # what the host has seen of its memory is out of date
         node.buffer = made[n]
         node.state = READY
         node.src = nothing
@@ -241,10 +268,22 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
         faults += [(order[p], bits) for p, bits in zip(stage.faults, found) if bits]
 
 
+cdef copies(tuple wanted, list made, list order, list leaves):
+    """Copies before or after a launch."""
+    for source, target, number, view, dtype, boxed in wanted:
+        base = None if number is None else leaves[-1 - number] if number < 0 else order[number]
+        Move(place(source, made, order, leaves), place(target, made, order, leaves), base, view, dtype, boxed).run()
+
+
+cdef object place(tuple where, list made, list order, list leaves):
+    if where[0] == 0:
+        return made[where[1]]
+    return (<Node>(order if where[0] == 1 else leaves)[where[1]]).buffer
+
+
 cdef bytes launch(Stage stage, list made, list order, list leaves):
     """Launch in the way that knows devices and threads."""
-    tables = made, order, leaves
-    slots = [made[n] if table == 0 else tables[table][n].buffer for table, n in stage.sources]
+    slots = [place(where, made, order, leaves) for where in stage.sources]
     scalars = []
     for word, dtype, n in stage.scalars:
         scalars += enumerate(program.pack(scalar_words(dtype, order[n].arg)), word)
