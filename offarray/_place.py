@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .fusion.node import CONST, FOLD, MAP, PENDING, READ, READY, Node
 from .fusion.replay import Graph, scan
+from .fusion.view import span
 from .runtime import placement
 from .runtime.placement import SMALL, Work
 
@@ -93,7 +94,8 @@ def _name(node: Node, total: int) -> tuple[object, ...]:
 
 
 def _work(graph: Graph, made: int, looked: bool) -> Work:
-    need: dict[int, int] = {}
+    need: dict[int, int] = {}  # bytes of each leaf that kernels read
+    reach: dict[int, tuple[int, int]] = {}  # and from where to where they lie
     flops = 0.0
     for node in graph.order:
         kind = node.kind
@@ -104,12 +106,17 @@ def _work(graph: Graph, made: int, looked: bool) -> Work:
         for source in node.src:
             if source.state == READY:
                 most = source.nbytes
-                part = min(most, node.size * node.dtype.itemsize) if kind == READ else most
+                part, (low, high) = most, (0, most)
+                if kind == READ:
+                    part, (low, high) = min(most, node.nbytes), span(node.arg, node.dtype.itemsize)
                 key = id(source)
                 need[key] = min(most, need.get(key, 0) + part)
+                first, last = reach.get(key, (low, high))
+                reach[key] = min(first, low), max(last, high)
     up = down = each = 0
     for leaf in graph.leaves:
         sent, fetched, again = placement.held((leaf.buffer,))  # type: ignore[arg-type]
-        part = need.get(id(leaf), 0)
+        low, high = reach.get(id(leaf), (0, 0))
+        part = high - low
         up, down, each = up + min(sent, part), down + min(fetched, part), each + min(again, part)
     return Work(made + sum(need.values()), up, down, each, flops, made if looked else 0)
