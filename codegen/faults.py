@@ -362,6 +362,13 @@ def suspicious(
     return either(code, *tests)
 
 
+def shows(op: str, srcs: Srcs, out: str, kinds: int) -> bool:
+    """Whether `suspicious` is nothing but a test of a real result for being infinite or NaN."""
+    if out not in ("f4", "f8") or kinds & UNDER or kind(srcs[0]) != "f" or op == "cast" or op in _COMPARED:
+        return False
+    return any(k & kinds for k in _row(op, srcs, out))
+
+
 def _may_cast(src: str, out: str) -> bool:
     """Whether a cast to a float or complex dtype can lose magnitude."""
     src, out = PARTS.get(src, src), PARTS.get(out, out)

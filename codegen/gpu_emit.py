@@ -15,14 +15,17 @@ from typing import NamedTuple
 from ..runtime.target import Target
 from . import gpu_numerics
 from .emit import Emitter
-from .frame import Frame, State, begin, branch
+from .faults import shows
+from .frame import Frame, State, begin, branch, lanes_of
 from .gpu_access import DeviceMemory
 from .gpu_chunks import Chunks
+from .gpu_division import quotient
 from .gpu_loops import DeviceLoops
 from .gpu_threads import Group, special
 from .gpu_tiles import Tiles
 from .kernel import Kernel
 from .schedule import Goal, Level, Plan, Scheduler, axes_mask
+from .text import SCALARS
 
 # `signals`: `COUNTERS` words that every launch leaves at 0, then those in which tiles of scans leave `epoch`, a number
 # that no earlier launch had.
@@ -30,6 +33,7 @@ EXTRA = (
     ("i64", "units"), ("i64", "chunks"), ("i64", "length"), ("ptr", "states"), ("ptr", "signals"), ("i64", "epoch"),
 )  # fmt: skip
 COUNTERS = 4096
+BUSY = 1024  # threads of a processor that have room for what they keep in registers
 TICKET = COUNTERS - 1  # the one that counts the tiles begun
 
 
@@ -49,6 +53,7 @@ class Variant(NamedTuple):
     group: int  # threads that share a unit: 1, a warp or the block
     block: int  # threads of a block
     keep: int  # steps of the loops written out, their values in registers from loop to loop; 0: they are read again
+    full: bool  # whether every thread has all of these steps
     stack: int  # units, or rows, that a thread or a group takes at the same time
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
     thick: int  # rows that a block takes side by side; those of `stack` then lie along the axis before
@@ -93,6 +98,7 @@ class DeviceEmitter(Emitter):
         self.variant = variant
         self.last = last_level(kernel, variant) if variant.role == "part" else None
         self.joining = False  # the last block is at work
+        self.greatest: dict[str, str] = {}  # dtype -> where the greatest exponent of its results is kept
         self.leaves = set(variant.folds) if variant.role == "part" and not variant.stores else set()
         self.memory = DeviceMemory(
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
@@ -114,7 +120,16 @@ class DeviceEmitter(Emitter):
         vector = self.memory.is_vector(n, frame)
         self.code.lanes = frame.lanes if vector else 1
         args = tuple(self.operand(frame, s, vector) for s in v.src)
+        if v.op == "divide" and v.dtype == "f8" and self._many(n):
+            frame.regs[n] = quotient(self.code, str(args[0]), str(args[1]))
+            return
         frame.regs[n] = gpu_numerics.apply(self.code, v.op, self.sources(n), v.dtype, args)
+
+    def _many(self, n: int) -> bool:
+        """Whether quotient `n` is one of many that a thread divides by the same number."""
+        dividend, divisor = self.kernel.values[n].src
+        around = axes_mask(self.variant.axes) | self.domains[divisor]
+        return self.variant.keep > 1 and bool(self.domains[dividend] & ~around) and not self.domains[divisor] & ~around
 
     def values(self, level: Level, frame: Frame, numbers: tuple[int, ...]) -> None:
         """Compute values of a level that are not kept from an earlier loop."""
@@ -128,6 +143,34 @@ class DeviceEmitter(Emitter):
         """Note that something is suspicious if `condition` (i1) holds, without a branch: loads may move across."""
         former = self.code.op(f"load i32, ptr {self.flag}")
         self.code.add(f"store i32 {self.code.op(f'select i1 {condition}, i32 1, i32 {former}')}, ptr {self.flag}")
+
+    def report(self, frame: Frame, values: list[int], bail: str | None) -> None:
+        """Check values for faults; of real results the greatest exponent is kept, and looked at in the end."""
+        rest = []
+        for n in values:
+            v = self.kernel.values[n]
+            if self.flag is None or n not in self.checked or not shows(v.op, self.sources(n), v.dtype, v.fault):
+                rest.append(n)
+                continue
+            lanes = frame.lanes if self.memory.is_vector(n, frame) else 1
+            for k in range(lanes):
+                self._measure(v.dtype, lanes_of(self.code, SCALARS[v.dtype], lanes, str(frame.regs[n]), k, 1))
+        if rest:
+            super().report(frame, rest, bail)
+
+    def _measure(self, dtype: str, number: str) -> None:
+        """Keep the word with the exponent if it is greater than those so far."""
+        code = self.code
+        if dtype not in self.greatest:
+            self.greatest[dtype] = code.alloca("i32", 4)
+            code.slots.append(f"  store i32 0, ptr {self.greatest[dtype]}")
+        word = code.op(f"bitcast {SCALARS[dtype]} {number} to {'i32' if dtype == 'f4' else 'i64'}")
+        if dtype == "f8":
+            word = code.op(f"trunc i64 {code.op(f'lshr i64 {word}, 32')} to i32")
+        word = code.op(f"and i32 {word}, {0x7FFFFFFF}")
+        former = code.op(f"load i32, ptr {self.greatest[dtype]}")
+        most = code.call("i32", "llvm.umax.i32", ("i32", former), ("i32", word))
+        code.add(f"store i32 {most}, ptr {self.greatest[dtype]}")
 
     # ------------------------------------------------------------------ units
     def extent(self, axis: int) -> str:
@@ -355,6 +398,9 @@ class DeviceEmitter(Emitter):
         code = self.code
         if self.flag is None:
             return
+        for dtype, place in self.greatest.items():
+            limit = 0x7F800000 if dtype == "f4" else 0x7FF00000  # from infinity on
+            self.suspect(code.op(f"icmp uge i32 {code.op(f'load i32, ptr {place}')}, {limit}"))
         found = code.op(f"load i32, ptr {self.flag}")
         tell, told = code.label("tell"), code.label("told")
         branch(code, code.op(f"icmp ne i32 {found}, 0"), tell, told)
@@ -375,5 +421,9 @@ def emit_device(
     """Text of the module with the entry `name`."""
     emitter = DeviceEmitter(kernel, variant, target, exact, writes)
     function = emitter.function(name)
-    attributes = f'attributes #0 = {{ nounwind convergent "nvvm.maxntid"="{variant.block}" }}'
+    attributes = f'nounwind convergent "nvvm.maxntid"="{variant.block}"'
+    if variant.keep > 1 and variant.role == "whole":  # one block reads while another computes
+        threads = BUSY if variant.block >= 512 else BUSY * 3 // 4
+        attributes += f' "nvvm.minctasm"="{max(threads // variant.block, 1)}"'
+    attributes = f"attributes #0 = {{ {attributes} }}"
     return "\n".join([*emitter.code.declarations, function, attributes, ""])

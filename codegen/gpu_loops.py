@@ -266,9 +266,11 @@ class DeviceLoops(Loops):
         former = self.kept.get(axes)
         frames: list[Frame] = []
         for k in range(device.variant.keep):
-            index = code.op(f"add i64 {device.group.number}, {k * device.variant.group}")
-            within = code.op(f"icmp ult i64 {index}, {total}")
-            safe = code.op(f"select i1 {within}, i64 {index}, i64 0")
+            safe = index = code.op(f"add i64 {device.group.number}, {k * device.variant.group}")
+            within = None
+            if not device.variant.full:
+                within = code.op(f"icmp ult i64 {index}, {total}")
+                safe = code.op(f"select i1 {within}, i64 {index}, i64 0")
             digits = [safe] if len(axes) == 1 else device.split(safe, sizes)
             inner = self._enter(axes, frame, digits, wide)
             if former is not None:
@@ -276,13 +278,16 @@ class DeviceLoops(Loops):
                 inner.regs = {**former[k].regs, **frame.regs}
                 inner.places = {**frame.places, **former[k].places}
             former_guard = device.memory.guard
-            device.memory.guard = device.both(former_guard, within)
+            device.memory.guard = former_guard if within is None else device.both(former_guard, within)
             elements = self._body(between, body, inner, True)
             device.memory.guard = former_guard
             frames.append(inner)
             for n in loop.folds:
                 kind = device.kinds[n]
                 joined = join(code, kind, lanes[n], states[n], elements[n])
+                if within is None:
+                    states[n] = joined
+                    continue
                 every = within if lanes[n] == 1 else repeat(code, "i1", lanes[n], within)
                 states[n] = choose(code, lanes[n], every, kind.types(lanes[n]), joined, states[n])
         self.kept[axes] = frames

@@ -107,7 +107,7 @@ class Choice:
             even = False  # one entry for all extents
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
-            0, 1, rows, 1, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
+            0, False, 1, rows, 1, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -245,13 +245,14 @@ class Choice:
                 keep = _power(-(-steps // group))
                 if keep * lanes * widest <= KEPT:
                     warp = warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
-                    return self._together(warp, lanes * widest)
+                    return self._together(warp, lanes * widest, steps)
         if len(loops) == 1 and flat and steps <= SHORT * part:
-            return self._together(warp._replace(group=part, keep=_power(-(-steps // part))), lanes * widest)
+            return self._together(warp._replace(group=part, keep=_power(-(-steps // part))), lanes * widest, steps)
         return warp._replace(group=part) if steps <= 512 else warp._replace(group=THREADS)
 
-    def _together(self, variant: Variant, nbytes: int) -> Variant:
+    def _together(self, variant: Variant, nbytes: int, steps: int) -> Variant:
         """With several units for each group, where one keeps few bytes under way and units are many."""
+        variant = variant._replace(full=steps == variant.keep * variant.group)
         blocks = self.size(axes_mask(variant.axes)) * variant.group // THREADS
         stack = min(SHORT // max(variant.keep, 1), KEPT // (nbytes * variant.keep), blocks // (2 * BLOCKS))
         return variant._replace(stack=stack) if variant.group <= 32 and stack > 1 else variant

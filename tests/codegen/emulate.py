@@ -68,6 +68,11 @@ def hosted(text: str) -> str:
     text = text.replace(" addrspace(3)", "").replace("] undef, align", "] zeroinitializer, align")
     text = text.replace("@__nv_", "@").replace("ptx_kernel ", "").replace(' syncscope("device")', "")
     text = re.sub(r"call i32 asm sideeffect \"prmt[^\"]*\", \"[^\"]*\"\(i32 (\S+)\)", r"or i32 \1, 0", text)
+    text = re.sub(
+        r"call double asm sideeffect \"div[^\"]*\", \"[^\"]*\"\(double (\S+), double (\S+)\)",
+        r"fdiv double \1, \2",
+        text,
+    )
     text = re.sub(r"attributes #0 = .*", "attributes #0 = { nounwind }", text)
     entries = []
     for name, inside in re.findall(r"^define void @(\w+)\((.*)\) #0", text, re.MULTILINE):

@@ -79,6 +79,29 @@ def test_scans_of_many_tiles(dtype: str, monoid: str, monkeypatch: pytest.Monkey
     compare(lambda: device.scanned((2, 70_001), (1,), monoid, dtype), 1e4, "scan")
 
 
+def test_quotients_by_one_number_are_rounded_right() -> None:
+    """Rows divided by their maximum: NumPy's bits, whatever the magnitudes."""
+    rng = numpy.random.default_rng(3)
+    rows, columns = 40, 256
+    a = rng.standard_normal((rows, columns)) * 2.0 ** rng.integers(-30, 30, (rows, columns))
+    a[10:20] *= 2.0 ** rng.integers(-1000, 900, (10, columns))
+    a[20:30, ::3] *= 2.0**-1060
+    a[5, :4] = 0.0, -0.0, numpy.inf, numpy.nan
+    a[6, :2] = numpy.inf, 5e-324
+    k = Builder(rows, columns)
+    x = k.load(a, 0, 1)
+    out = numpy.zeros_like(a)
+    k.store(out, k.op("divide", "f8", x, k.fold("fmax", (1,), x)), 0, 1)
+    assert device.passes(k)[0].variant.keep > 1
+    with emulate.installed():
+        run(k, _evaluate._targets["cuda"])
+    with numpy.errstate(all="ignore"):
+        want = a / numpy.fmax.reduce(a, axis=1, keepdims=True)
+    fine = ~numpy.isnan(want)
+    assert (numpy.isnan(out) == ~fine).all()
+    assert out[fine].tobytes() == want[fine].tobytes()
+
+
 @pytest.mark.parametrize("name", ["rows of 16", "rows of 7", "rows of 40"])
 def test_groups_take_several_units(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_plan, "BLOCKS", 1)

@@ -1,0 +1,55 @@
+"""Division of many numbers by one: by its reciprocal, with the same bits.
+
+Let r be 1/s rounded, q = x*r rounded and e = x - q*s, which one fused operation gives exactly.  Then q + e*r, again by
+one fused operation, is x/s rounded (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000",
+1990), as long as nothing on the way leaves the range of normal numbers.  What could leave it is divided as usual.
+"""
+
+from __future__ import annotations
+
+from .frame import branch, phi
+from .text import Code
+
+LEAST, MOST = 2.0**-400, 2.0**400  # of the numbers; of the divisor a bit more
+
+
+def quotient(code: Code, x: str, s: str) -> str:
+    """x / s of doubles; the reciprocal of s is worked out once, wherever it is the same."""
+    t, b = code.type("f8"), code.type("b1")
+    r = code.op(f"fdiv {t} {code.const('f8', 1.0)}, {s}")
+    q = code.op(f"fmul {t} {x}, {r}")
+    e = code.intrinsic("fma", "f8", code.op(f"fneg {t} {q}"), s, x)
+    fast = code.intrinsic("fma", "f8", e, r, q)
+    fits = None
+    for number in (x, s):
+        size = code.intrinsic("fabs", "f8", number)
+        for test, limit in (("oge", LEAST), ("ole", MOST)):
+            one = code.op(f"fcmp {test} {t} {size}, {code.const('f8', limit)}")
+            fits = one if fits is None else code.op(f"and {b} {fits}, {one}")
+    assert fits is not None
+    fast_block, slow, done = code.block, code.label("slow"), code.label("done")
+    branch(code, every_lane(code, fits), done, slow)
+    code.start(slow)
+    usual = _divided(code, x, s)
+    code.add(f"br label %{done}")
+    code.start(done)
+    return phi(code, t, (fast, fast_block), (usual, slow))
+
+
+def _divided(code: Code, x: str, s: str) -> str:
+    """The processor's division, written so that no compiler moves it out of its block."""
+    lanes, t = code.lanes, code.type("f8")
+    result = "poison"
+    for k in range(lanes):
+        a, b = (v if lanes == 1 else code.op(f"extractelement {t} {v}, i64 {k}") for v in (x, s))
+        one = code.op(f'call double asm sideeffect "div.rn.f64 $0, $1, $2;", "=d,d,d"(double {a}, double {b})')
+        result = one if lanes == 1 else code.op(f"insertelement {t} {result}, double {one}, i64 {k}")
+    return result
+
+
+def every_lane(code: Code, condition: str) -> str:
+    """i1: whether the condition holds in all lanes."""
+    if code.lanes == 1:
+        return condition
+    packed = code.op(f"bitcast {code.type('b1')} {condition} to i{code.lanes}")
+    return code.op(f"icmp eq i{code.lanes} {packed}, -1")
