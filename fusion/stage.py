@@ -100,7 +100,9 @@ def perform(
         if update and node.kind == UPDATE and buffer.device is not None:
             renew(node.src[0])  # what the host has seen of its memory is out of date
         commit(node, buffer)
-    if any(found):
+    if not isinstance(found, bytes):
+        found.about(order[p] for p in stage.faults)
+    elif any(found):
         faults += [(order[p], bits) for p, bits in zip(stage.faults, found, strict=False) if bits]
 
 

@@ -135,7 +135,7 @@ cdef Buffer new_buffer(object nbytes):
     return made
 
 
-cdef bytes run(Stage stage, list made, list order, list leaves):
+cdef object run(Stage stage, list made, list order, list leaves):
     """Launch on the host, by one thread; None where it should be done the long way."""
     cdef double seconds
     cdef object pace = <object>PyDict_GetItem(launches, PACE)
@@ -218,7 +218,7 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
     cdef list made = [], done = [], taken = []
     cdef Node node, giver
     cdef bint begun = True, update = False
-    cdef bytes found
+    cdef object found
     cdef Py_ssize_t n
     for position, nbytes, donor, part in stage.outputs:
         node = <Node>order[position]
@@ -264,7 +264,9 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
         node.state = READY
         node.src = nothing
         node.arg = None
-    if found:
+    if type(found) is not bytes:
+        found.about([order[p] for p in stage.faults])  # a `Late`
+    elif found:
         faults += [(order[p], bits) for p, bits in zip(stage.faults, found) if bits]
 
 
@@ -281,7 +283,7 @@ cdef object place(tuple where, list made, list order, list leaves):
     return (<Node>(order if where[0] == 1 else leaves)[where[1]]).buffer
 
 
-cdef bytes launch(Stage stage, list made, list order, list leaves):
+cdef object launch(Stage stage, list made, list order, list leaves):
     """Launch in the way that knows devices and threads."""
     slots = [place(where, made, order, leaves) for where in stage.sources]
     scalars = []
