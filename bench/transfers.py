@@ -1,4 +1,4 @@
-"""Bytes between host and device: thirteen programs, each with the fewest that any way of running it must move.
+"""Bytes between host and device: fourteen programs, each with the fewest that any way of running it must move.
 
     python bench/transfers.py            on the device
     python bench/transfers.py --fake     on a device made of host memory (needs the tests)
@@ -70,6 +70,12 @@ def small_view(np: Any, n: int) -> Any:
     return (given(np, n)[10:20] * 2.0).tolist()
 
 
+def host_column(np: Any, n: int) -> Any:
+    """A column of a matrix, twice: the column goes there once, and comes back twice."""
+    m = given(np, n).reshape(-1, 10)
+    return (m[:, 3] * 2.0).tolist(), (m[:, 3] + 1.0).tolist()
+
+
 def chunks(np: Any, n: int) -> Any:
     """An array, eighth by eighth: each byte goes there once, each sum comes back."""
     x, size = given(np, n), n // 8
@@ -136,6 +142,7 @@ PROGRAMS: dict[str, Program] = {
     "functional": Program(functional, lambda n: (16 * n, 8 * n)),
     "views": Program(views, lambda n: (8 * n, 24)),
     "small_view": Program(small_view, lambda n: (80, 80)),
+    "host_column": Program(host_column, lambda n: (8 * n // 10, 2 * 8 * n // 10)),
     "chunks": Program(chunks, lambda n: (8 * n, 64)),
     "looks": Program(looks, lambda n: (8 * n, 5 * 17)),
     "overwritten": Program(overwritten, lambda n: (8 * n, 8 * n)),

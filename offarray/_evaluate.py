@@ -37,6 +37,7 @@ from .runtime.target import Target
 
 lock = threading.RLock()  # plan and commit; the kernels of one evaluation run inside it
 _targets: dict[str, Target] = {}
+FAR = 8  # times the bytes of elements: where they span more, they are sent to a device alone
 trace.locate = here
 
 
@@ -282,7 +283,7 @@ def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.
         len(lowered.faults),
         lowered.nbytes,
         tuple(Grid(*p.grid, p.itemsize) if p.grid else None for p in lowered.pointers) if settings.check else (),
-        tuple(map(_dense, lowered.pointers)),
+        tuple(_cover(p, o.access) for p, o in zip(lowered.pointers, lowered.kernel.operands, strict=True)),
     )
     recorder.step(launch, buffers, lowered, outputs)
     bind: list[Buffer | None] = list(buffers)
@@ -290,14 +291,23 @@ def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.
     return [(node, bits) for node, bits in zip(lowered.faults, faults[0], strict=False) if bits]
 
 
-def _dense(pointer: Pointer) -> bool:
-    """Whether the elements, each at a place of its own, fill the span from end to end."""
+def _cover(pointer: Pointer, access: str) -> bool | tuple[int, int, int]:
+    """True where the elements, each at a place of its own, fill the span from end to end.
+
+    For elements that are read and lie far apart: the width of a run of them, the step to the next, and how many.
+    """
     if pointer.grid is None:
         return False
-    extents, strides = pointer.grid
-    if any(not step and extent > 1 for extent, step in zip(extents, strides, strict=True)):
+    size = pointer.high - pointer.low
+    axes = [(step, extent) for extent, step in zip(*pointer.grid, strict=True) if extent > 1]
+    if access == "r":
+        axes, width = sorted(axis for axis in axes if axis[0]), pointer.itemsize
+        while axes and axes[0][0] == width:
+            width *= axes.pop(0)[1]
+        if len(axes) == 1 and FAR * width * axes[0][1] <= size and axes[0][0] > width:
+            return width, *axes[0]
         return False
-    return math.prod(extents) * pointer.itemsize == pointer.high - pointer.low
+    return all(step for step, _ in axes) and math.prod(n for _, n in axes) * pointer.itemsize == size
 
 
 def _tell_needs() -> None:

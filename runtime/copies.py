@@ -30,6 +30,7 @@ Span = tuple[int, int]
 WHOLE = 1 << 20  # buffers up to this size get memory for all of them at once
 LINE = 256  # windows start at multiples of this
 TRANSFER = 2e-5  # seconds that a transfer of few bytes takes
+APART = 8  # so many times are parts of one buffer that lie apart sent alone
 RATE = 3e10  # bytes a second of a large one
 lock = threading.RLock()  # one at a time changes what is where
 _asked = threading.local()  # `asked.for` is set while a transfer is one that the program has asked for
@@ -78,6 +79,8 @@ class Copy:
         The bytes that are valid there.
     host : bool
         Whether the host's memory holds the value everywhere.
+    there : list
+        Runs of bytes that the device holds besides, by name, as long as the host does not write.
     parts : list
         Where the host's memory holds it although `host` is false: spans, and views by name.
     used, before : int
@@ -93,8 +96,8 @@ class Copy:
     """
 
     __slots__ = (
-        "device", "nbytes", "pointer", "low", "high", "first", "last", "host", "parts", "used", "before", "peeks",
-        "pinned", "public", "lost", "flying",
+        "device", "nbytes", "pointer", "low", "high", "first", "last", "host", "parts", "there", "used", "before",
+        "peeks", "pinned", "public", "lost", "flying",
     )  # fmt: skip
 
     outside = False  # whether others look at the device's memory (outside.py)
@@ -104,6 +107,7 @@ class Copy:
         self.pointer = self.low = self.high = self.first = self.last = 0
         self.host = host
         self.parts: list[tuple[int, ...]] = []
+        self.there: list[tuple[int, int, int, int]] = []
         self.used = self.before = self.peeks = 0
         self.pinned = 0
         self.public = False
@@ -154,6 +158,7 @@ class Copy:
 
     def obtain(self, buffer: Buffer, low: int, high: int) -> None:
         """Take device memory for the bytes `low` to `high`."""
+        self.there.clear()
         self.pointer = supply.take(self.device, max(high - low, 1)) - low
         self.low, self.high = low, high
         supply.note(self, buffer, self.held)
@@ -224,6 +229,7 @@ class Copy:
             if write:
                 self.land()
                 self.first = self.last = 0
+                self.there.clear()
         late.looked()
 
     def _room(self, buffer: Buffer) -> None:
@@ -296,6 +302,7 @@ class Copy:
         self.host = False
         self.peeks = 0
         self.parts.clear()
+        self.there.clear()
 
     # ------------------------------------------------------------------ pinned memory
     def pin(self, buffer: Buffer) -> None:
@@ -351,6 +358,31 @@ class Copy:
         for begin, end in ends:
             self._send(buffer, begin, end, (low, high) if overwritten else None)
         self.first, self.last = ends[0][0], ends[1][1]
+
+    def sparse(self, buffer: Buffer, low: int, width: int, step: int, count: int) -> bool:
+        """Send `count` runs of `width` bytes, `step` apart, alone; False where all between them is sent, or there."""
+        high = low + (count - 1) * step + width
+        if not self.host or buffer.shared or self.public or (self.first < high and low < self.last):
+            return False
+        name = (low, width, step, count)
+        if name in self.there and self.pointer:
+            return True
+        if len(self.there) >= APART:
+            return False
+        if not self.pointer or low < self.low or high > self.high:
+            self.acquire(buffer, low, high)
+        account("h2d_bytes", width * count)
+        place = {"data": (buffer.address + low, True), "shape": (count, width), "strides": (step, 1)}
+        dense = numpy.ascontiguousarray(numpy.asarray(Memory(None, {**place, "typestr": "|u1", "version": 3})))
+        pointer = supply.take(self.device, width * count)
+        try:
+            self.device.upload(pointer, address_of(dense), width * count)
+            self.device.rows(self.pointer + low, step, pointer, width, width, count)
+        finally:
+            self.device.free(pointer)
+        self.there.append(name)
+        self.before, self.used = self.used, supply.tick()
+        return True
 
     def _send(self, buffer: Buffer, low: int, high: int, but: Span | None) -> None:
         if buffer.array is None:  # nobody has written the rest

@@ -51,7 +51,8 @@ class Launch(NamedTuple):
     faults: int  # number of values that report faults
     nbytes: int  # array bytes that the kernel reads and writes
     grids: tuple[Grid | None, ...] = ()  # the elements of each pointer, None where gathered; () if not known
-    dense: tuple[bool, ...] = ()  # whether a pointer touches every byte of its span; () if not known
+    # whether a pointer touches every byte of its span, or the (width, step, number) of runs that it reads
+    dense: tuple[bool | tuple[int, int, int], ...] = ()
 
 
 class Copy(NamedTuple):
@@ -254,7 +255,7 @@ def _look(step: Launch, slots: Slots) -> None:
         buffer = _buffer(slots, slot)
         if buffer.device is not None:
             low, high = step.spans[number] if step.spans else (-offset, buffer.nbytes - offset)
-            alone = access == "w" and bool(step.dense) and step.dense[number] and used.count(slot) == 1
+            alone = access == "w" and bool(step.dense) and step.dense[number] is True and used.count(slot) == 1
             whole = alone and high - low >= buffer.nbytes
             buffer.device.look(buffer, "w" in access, offset + low, offset + high, whole)
 

@@ -109,7 +109,7 @@ def settle(buffer: Buffer, access: str) -> None:
 
 def launch(
     compiled: Compiled, pointers: list[tuple[Buffer, int]], words: Sequence[int], access: Sequence[str], faults: int,
-    spans: Sequence[Span] = (), dense: Sequence[bool] = (),
+    spans: Sequence[Span] = (), dense: Sequence[Any] = (),
 ) -> late.Faults:  # fmt: skip
     """Run a device kernel on buffers, and give its fault bytes.
 
@@ -196,7 +196,7 @@ def _wrote(pointers: Sequence[tuple[Buffer, int]], access: Sequence[str]) -> Non
 
 def _brought(
     compiled: Compiled, pointers: list[tuple[Buffer, int]], words: Sequence[int], access: Sequence[str], faults: int,
-    spans: Sequence[Span], dense: Sequence[bool],
+    spans: Sequence[Span], dense: Sequence[Any],
 ) -> bytes:  # fmt: skip
     """`launch` with transfers, or in pieces."""
     report = bytearray(faults + 8)
@@ -219,7 +219,7 @@ def _brought(
 
 
 def rows(
-    pointers: Sequence[tuple[Buffer, int]], access: Sequence[str], spans: Sequence[Span], dense: Sequence[bool]
+    pointers: Sequence[tuple[Buffer, int]], access: Sequence[str], spans: Sequence[Span], dense: Sequence[Any]
 ) -> list[int]:
     """The addresses of a launch's pointers, everything brought up to date: first what is read, then what is written."""
     reach: dict[int, list[int]] = {}
@@ -230,7 +230,10 @@ def rows(
     for low, high, n, count in reach.values():
         buffer = pointers[n][0]
         if count == 1:
-            use(buffer, access[n], bool(dense) and dense[n], low, high)
+            whole = dense[n] if dense else False
+            if type(whole) is tuple and at(buffer).sparse(buffer, low, *whole):
+                continue
+            use(buffer, access[n], whole is True, low, high)
         else:
             use(buffer, "r", False, low, high)
     return [b.device.pointer + offset for b, offset in pointers]

@@ -99,6 +99,26 @@ def test_small_parts_of_large_arrays_are_sent_alone(fake: fakedevice.FakeDevice)
     assert float(y[N - 2]) == 2 * N - 3
 
 
+def test_columns_are_sent_alone(fake: fakedevice.FakeDevice) -> None:
+    n = numpy.arange(float(N)).reshape(50, 100)
+    m = np.array(n)
+    column = 8 * 50
+    assert (numpy.asarray(m[:, 7] * 2) == n[:, 7] * 2).all() and moved() == (column, column)
+    assert (numpy.asarray(m[::-1, 7] + 1) == n[::-1, 7] + 1).all() and moved() == (0, column)
+    assert (numpy.asarray(m[:, 3:5] + 1) == n[:, 3:5] + 1).all() and moved() == (2 * column, 2 * column)
+    m[5, 7] = n[5, 7] = -1
+    assert (numpy.asarray(m[:, 7] * 2) == n[:, 7] * 2).all()
+    n[6, 7] = -2
+    with np.device("cpu"):
+        m[6, 7] = -2
+    assert (numpy.asarray(m[:, 7] * 2) == n[:, 7] * 2).all()
+    moved()
+    assert (numpy.asarray(m * 2) == n * 2).all() and moved()[0] <= SIZE
+    for k in range(20):
+        assert float((m[:, k] * 2).sum()) == n[:, k].sum() * 2
+    assert moved()[0] == 0
+
+
 def test_what_is_overwritten_is_not_sent(fake: fakedevice.FakeDevice) -> None:
     x, y = np.array(numpy.arange(float(N))), np.array(numpy.arange(float(N)))
     np.to_device(y)
