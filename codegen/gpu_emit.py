@@ -422,8 +422,8 @@ def emit_device(
     emitter = DeviceEmitter(kernel, variant, target, exact, writes)
     function = emitter.function(name)
     attributes = f'nounwind convergent "nvvm.maxntid"="{variant.block}"'
-    if variant.keep > 1 and variant.role == "whole":  # one block reads while another computes
-        threads = BUSY if variant.block >= 512 else BUSY * 3 // 4
+    if variant.keep > 1:  # one block reads while another computes
+        threads = BUSY if variant.block >= 512 or variant.role == "scan" else BUSY * 3 // 4
         attributes += f' "nvvm.minctasm"="{max(threads // variant.block, 1)}"'
     attributes = f"attributes #0 = {{ {attributes} }}"
     return "\n".join([*emitter.code.declarations, function, attributes, ""])

@@ -345,11 +345,15 @@ class Choice:
                 below.add(n)
             if n in folds:
                 below.add(n)
-        row, tile = self.extents[loops[0].axis], THREADS * SCAN
+        row, lanes, tile = self.extents[loops[0].axis], self.lanes, THREADS * SCAN
+        if loops[0].axis != self.vector or row % lanes or lanes > SCAN:
+            lanes = 1
         if row < 2 * tile or points >= BLOCKS // 2:
             return []
         chunks = -(-row // tile)
-        base = base._replace(role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=SCAN)
+        base = base._replace(
+            role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=SCAN // lanes, lanes=lanes
+        )  # fmt: skip
         return [Pass(base, points * chunks, chunks, tile, points, 1)]
 
 

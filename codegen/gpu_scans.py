@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .folds import Kind, choose, join, lift
-from .frame import Frame, State, branch, parts, whole
+from .frame import Frame, State, branch, lanes_of, parts, whole
 from .gpu_threads import WARP, Group, barrier
 from .schedule import Loop
 
 if TYPE_CHECKING:
     from .gpu_emit import DeviceEmitter
 
+Step = list[State]  # for each of a lane's elements the combination of the warp's up to it
 RADIX = 5  # bits: groups of a warp's size
 
 
@@ -43,7 +44,7 @@ class OnePass:
         """Read the tile, scan it, and go on with what needs the prefixes."""
         emitter = self.emitter
         steps = self._read()
-        ours: dict[int, list[State]] = {}
+        ours: dict[int, list[Step]] = {}
         before: dict[int, State] = {}
         total: dict[int, State] = {}
         for n, kind in self.kinds.items():
@@ -54,7 +55,7 @@ class OnePass:
         starts = {n: join(self.code, kind, 1, earlier[n], before[n]) for n, kind in self.kinds.items()}
         for k, (inner, within) in enumerate(steps):
             for n, kind in self.kinds.items():
-                inner.regs[n] = whole(join(self.code, kind, 1, starts[n], ours[n][k]))
+                inner.regs[n] = self._value(kind, starts[n], ours[n][k])
             emitter.memory.guard = within
             emitter.level(self.loop.body, inner)
         emitter.memory.guard = None
@@ -64,7 +65,9 @@ class OnePass:
         """The frames of a thread's steps, with what does not wait for a scan, and whether they are inside the row."""
         code, emitter = self.code, self.emitter
         keep = emitter.variant.keep
-        stop = emitter.extent(self.loop.axis)
+        stop, lanes = emitter.extent(self.loop.axis), emitter.variant.lanes
+        if lanes > 1:
+            stop = code.op(f"udiv i64 {stop}, {lanes}")
         first = code.op(f"mul i64 {self.tile}, {emitter.variant.block * keep}")
         warp, lane = (code.op(f"zext i32 {r} to i64") for r in (self.group.warp, self.group.lane))
         first = code.op(f"add i64 {first}, {code.op(f'mul i64 {warp}, {WARP * keep}')}")
@@ -76,26 +79,54 @@ class OnePass:
             index = code.op(f"add i64 {first}, {k * WARP}")
             within = code.op(f"icmp slt i64 {index}, {stop}")
             safe = code.op(f"select i1 {within}, i64 {index}, i64 0")
-            inner = self.frame.enter(self.loop.axis, safe)
+            if lanes > 1:
+                safe = code.op(f"mul i64 {safe}, {lanes}")
+            inner = self.frame.enter(self.loop.axis, safe, lanes)
             emitter.values(body, inner, early)
             steps.append((inner, within))
         return steps
 
-    def _within_warp(self, n: int, kind: Kind, steps: list[tuple[Frame, str]]) -> tuple[list[State], State]:
-        """For each step the combination of a warp's elements up to it, and of all of them."""
+    def _within_warp(self, n: int, kind: Kind, steps: list[tuple[Frame, str]]) -> tuple[list[Step], State]:
+        """What a warp knows of each of its steps, and the combination of all of them."""
         code, emitter = self.code, self.emitter
         source = emitter.kernel.values[n].src[0]
         dtype = emitter.kernel.values[source].dtype
-        found: list[State] = []
+        found: list[Step] = []
         run: State | None = None
+        first = code.op(f"icmp eq i32 {self.group.lane}, 0")
         for inner, within in steps:
-            x = parts(lift(code, kind, dtype, emitter.operand(inner, source, False)))
-            mine = self.group.prefix(kind, choose(code, 1, within, kind.types(1), x, kind.identity(1)))
-            every = self.group.moved("idx", kind, mine, str(WARP - 1))
-            found.append(mine if run is None else join(code, kind, 1, run, mine))
+            lanes = inner.lanes
+            code.lanes = lanes
+            x = parts(lift(code, kind, dtype, emitter.operand(inner, source, lanes > 1)))
+            code.lanes = 1
+            own: list[State] = []
+            for k in range(lanes):
+                one = [lanes_of(code, t, lanes, r, k, 1) for t, r in zip(kind.scalars(), x, strict=True)]
+                one = choose(code, 1, within, kind.types(1), one, kind.identity(1))
+                own.append(join(code, kind, 1, own[-1], one) if own else one)
+            upto = self.group.prefix(kind, own[-1])
+            before = self.group.moved("up", kind, upto, "1")
+            before = choose(code, 1, first, kind.types(1), kind.identity(1), before)
+            every = self.group.moved("idx", kind, upto, str(WARP - 1))
+            before = before if run is None else join(code, kind, 1, run, before)
+            found.append([join(code, kind, 1, before, one) for one in own])
             run = every if run is None else join(code, kind, 1, run, every)
         assert run is not None
         return found, run
+
+    def _value(self, kind: Kind, start: State, step: Step) -> str | tuple[str, str]:
+        """The prefixes of a step's elements; `start`: of what lies before the warp."""
+        code = self.code
+        values = [join(code, kind, 1, start, one) for one in step]
+        if len(step) == 1:
+            return whole(values[0])
+        result = []
+        for register, t in enumerate(kind.scalars()):
+            vector = "poison"
+            for k, value in enumerate(values):
+                vector = code.op(f"insertelement <{len(step)} x {t}> {vector}, {t} {value[register]}, i64 {k}")
+            result.append(vector)
+        return whole(result)
 
     # ------------------------------------------------------------------ tiles before this one
     def _look_back(self, total: dict[int, State]) -> dict[int, State]:
