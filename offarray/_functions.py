@@ -21,12 +21,15 @@ from .runtime.config import settings
 COMPOSED.update(
     """
     gradient diff trapezoid average cov corrcoef nansum nanprod nanmean nanvar nanstd nanmax nanmin nancumsum
-    nancumprod rot90 flip fliplr flipud kron outer meshgrid pad stack hstack vstack dstack column_stack row_stack append
-    block isclose allclose array_equal array_equiv vander polyval tri tril triu cross unwrap nan_to_num sinc i0 ediff1d
-    fix isneginf isposinf angle real_if_close select moveaxis rollaxis roll atleast_1d atleast_2d atleast_3d tile
-    expand_dims array_split split hsplit vsplit dsplit unstack iscomplex isreal linspace logspace geomspace full
-    full_like cumulative_sum cumulative_prod ptp trim_zeros
-    linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross fft.fftshift fft.ifftshift
+    nancumprod rot90 flip fliplr flipud kron outer meshgrid pad stack hstack vstack dstack column_stack row_stack
+    append block isclose allclose array_equal array_equiv vander polyval tri tril triu cross unwrap nan_to_num sinc
+    i0 ediff1d fix isneginf isposinf angle real_if_close select moveaxis rollaxis roll atleast_1d atleast_2d
+    atleast_3d tile expand_dims array_split split hsplit vsplit dsplit unstack iscomplex isreal linspace logspace
+    geomspace full full_like cumulative_sum cumulative_prod ptp trim_zeros linalg.norm linalg.vector_norm
+    linalg.matrix_norm linalg.outer linalg.cross fft.fftshift fft.ifftshift insert delete diag diagflat
+    take_along_axis put_along_axis histogram_bin_edges histogramdd setdiff1d intersect1d setxor1d union1d polyadd
+    polysub polymul polyder polyint nanargmax nanargmin ix_ diag_indices_from tril_indices_from triu_indices_from
+    poly resize
     """.split()
 )
 WIDE.update(COMPOSED)
@@ -35,19 +38,17 @@ _METHODS = (
 )
 for _name in _METHODS:
     widen(_name, getattr(RealArray, _name))
-WIDE.update("amin amax count_nonzero ptp around concatenate take_along_axis diag dot inner vdot".split())
+WIDE.update("amin amax count_nonzero ptp around concatenate dot inner vdot".split())
 # NumPy's compiled routines that are the processor's library.
 LIBRARY.update(
     """
-    sort argsort partition argpartition searchsorted lexsort sort_complex unique unique_all unique_counts unique_inverse
-    unique_values intersect1d isin setdiff1d setxor1d union1d median percentile quantile nanmedian nanpercentile
-    nanquantile matmul dot inner vdot vecdot matvec vecmat einsum einsum_path tensordot bincount histogram
-    histogram_bin_edges histogram2d histogramdd digitize interp convolve correlate take put choose compress repeat
-    concatenate nonzero argwhere flatnonzero packbits unpackbits take_along_axis put_along_axis place extract putmask
-    fill_diagonal diag diagflat diagonal trace delete insert resize count_nonzero argmax argmin nanargmax nanargmin
-    copyto ix_ ravel_multi_index unravel_index diag_indices_from tril_indices_from triu_indices_from broadcast_to
-    broadcast_arrays poly roots polyfit polyder polyint polymul polyadd polysub polydiv piecewise apply_along_axis
-    apply_over_axes fill
+    sort argsort partition argpartition searchsorted lexsort sort_complex unique unique_all unique_counts
+    unique_inverse unique_values isin median percentile quantile nanmedian nanpercentile nanquantile matmul dot
+    inner vdot vecdot matvec vecmat einsum einsum_path tensordot bincount histogram histogram2d digitize interp
+    convolve correlate take put choose compress repeat concatenate nonzero argwhere flatnonzero packbits unpackbits
+    place extract putmask fill_diagonal diagonal trace count_nonzero argmax argmin copyto ravel_multi_index
+    unravel_index broadcast_to broadcast_arrays roots polyfit polydiv piecewise apply_along_axis apply_over_axes
+    fill
     """.split()
 )
 # Conversion, text, files and questions: no work that a kernel could have done.

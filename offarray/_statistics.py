@@ -15,10 +15,12 @@ import numpy
 
 from . import _lazy, _routine
 from ._array import fresh, ndarray
+from ._choosing import chosen
 from ._dispatch import NATIVE
 from ._routine import Array, code, kind, run, space
 from .codegen import routines
 
+_UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
 _SAMPLE = 4096
 _SPREAD = 3.5 * math.sqrt(_SAMPLE) / 2  # of the rank in the sample: more than three standard deviations at the median
 _ROW = 512  # up to here sorting a row is faster than looking for its middle
@@ -115,6 +117,21 @@ def _rows(a: Any, axis: Any) -> Any:
     return fresh(made)
 
 
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = _UNSET) -> Any:
+    """The middle of the elements that are not NaN; see `numpy.nanmedian`."""
+    if out is not None or keepdims is not _UNSET or overwrite_input is not False or type(a) is not ndarray:
+        return NotImplemented
+    line = _line(a, axis) if a._dtype.kind == "f" else None
+    if line is None:
+        return NotImplemented
+    good = ~numpy.isnan(line)
+    rest = line if good.all() else chosen(good, line).array
+    n = rest.size
+    if n < 2 * _SAMPLE:
+        return numpy.median(rest) if n else NotImplemented
+    return numpy.mean(select(rest, [n // 2] if n % 2 else [n // 2 - 1, n // 2]))
+
+
 def quantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, method: Any = "linear",
     keepdims: Any = False, *, weights: Any = None,
@@ -171,6 +188,6 @@ def _interpolated(line: Array, shares: Array) -> Any:
     return fresh(made) if made.ndim else made[()]
 
 
-NATIVE.update({"median": median, "quantile": quantile, "percentile": percentile})
+NATIVE.update({"median": median, "nanmedian": nanmedian, "quantile": quantile, "percentile": percentile})
 
 __all__ = ["select"]

@@ -37,6 +37,28 @@ CASES: dict[str, Any] = {
     "signs": lambda np, m, v: (np.isneginf(v), np.isposinf(v), np.angle(v + 1j), np.real_if_close(v + 0j)),
     "select": lambda np, m, v: np.select([v < 0, v > 1], [v, v * 2], 5.0),
     "lines": lambda np, m, v: (np.linspace(v[:50], v[:50] + 1, 60), np.linspace(0, 1, 3000), np.geomspace(1, 9, 3000)),
+    "edits": lambda np, m, v: (
+        np.insert(v, 3, 1.5), np.insert(v, [1, 5], [2.0, 3.0]), np.insert(m, 2, v[: m.shape[1]], axis=0),
+        np.delete(v, 3), np.delete(v, [1, 5]), np.delete(m, 1, axis=0), np.delete(v, slice(2, 9, 2)),
+        np.resize(v, 5000),
+        np.diag(m), np.diag(v[:30], 1), np.diagflat(v[:30]), np.trim_zeros(np.append([0.0, 0.0], v)),
+    ),
+    "along": lambda np, m, v: (
+        np.take_along_axis(m, np.argsort(m, axis=1, kind="stable"), axis=1),
+        np.put_along_axis(m, m.argmax(1)[:, None], 2, 1),
+        m, np.nanargmax(_holes(np, v)), np.nanargmin(_holes(np, m), axis=1),
+    ),
+    "sets": lambda np, m, v: [
+        f(v.round(1), (v[::3] * 2).round(1)) for f in (np.intersect1d, np.setdiff1d, np.setxor1d, np.union1d, np.isin)
+    ],
+    "coefficients": lambda np, m, v: (
+        np.polyadd(v, v[:9]), np.polysub(v[:9], v), np.polymul(v, v[:9]), np.polyder(v[:9], 2), np.polyint(v),
+        np.poly(v[:5]),
+    ),
+    "indices": lambda np, m, v: (
+        np.ix_(v > 0, v[:4] > 0), np.tril_indices_from(m[:, : len(m)]), np.triu_indices_from(m[:, : len(m)], 2),
+        np.histogramdd([v, v * v], bins=4)[0], np.histogram_bin_edges(v, 7), np.histogram2d(v, v * v, bins=[3, 4]),
+    ),
     "norms": lambda np, m, v: (
         np.linalg.norm(v), np.linalg.norm(m, axis=0), np.linalg.norm(m, 1), np.linalg.norm(m, "fro"),
         np.linalg.norm(m, 2), np.linalg.norm(v, 3),

@@ -71,6 +71,8 @@ def test_order_statistics(seed: int, size: int, dtype: str, form: int, shares: l
     x = _data(seed, size, dtype, form)
     with numpy.errstate(all="ignore"):
         twice(lambda np, x: np.median(x), x)
+        twice(lambda np, x: np.nanmedian(x), x)
+        twice(lambda np, x: np.nanmedian(np.where(x > 50, np.nan, x)), x)
         twice(lambda np, x: np.percentile(x, shares), x)
         twice(lambda np, x: np.percentile(x, shares[0]), x)
         twice(lambda np, x: np.quantile(x, shares[0] / 100), x)
