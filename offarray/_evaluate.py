@@ -20,7 +20,7 @@ from .fusion.lower import Lowered, Pointer, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
 from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, commit, renew
 from .fusion.plan import Plan, Step, pending_order, plan
-from .runtime import placement, trace
+from .runtime import late, placement, trace
 from .runtime.buffer import Buffer, allocate, settle, unsettled
 from .runtime.config import settings
 from .runtime.errors import (
@@ -52,6 +52,8 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
     with lock:
         if placement.lost:
             _fail_lost(roots)
+        if late.used:
+            late.allowed = not _errstate.immediate()
         wanted = _pending(roots)
         faults: list[tuple[Node, int]] = []
         if wanted:
@@ -71,6 +73,8 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
                 _verify(consumed)
     if faults:
         _errstate.report(faults)
+    if late.used:
+        late.check(not late.allowed)
 
 
 Broken = CompileError | DeviceError | MemoryLimitError  # what a device may raise
@@ -288,7 +292,11 @@ def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.
     recorder.step(launch, buffers, lowered, outputs)
     bind: list[Buffer | None] = list(buffers)
     _, faults = execute(Program(len(buffers), (launch,)), bind)
-    return [(node, bits) for node, bits in zip(lowered.faults, faults[0], strict=False) if bits]
+    found = faults[0]
+    if isinstance(found, late.Late):
+        found.about(lowered.faults)
+        return []
+    return [(node, bits) for node, bits in zip(lowered.faults, found, strict=False) if bits]
 
 
 def _cover(pointer: Pointer, access: str) -> bool | tuple[int, int, int]:
