@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import struct
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..runtime import cache as disk
@@ -19,6 +21,7 @@ from ..runtime.signals import of as signals_of
 from ..runtime.target import Compiled, Target
 from . import gpu_numerics, numerics, nvptx
 from .abi import layout
+from .gpu_access import NARROW
 from .gpu_emit import COUNTERS, EXTRA, Variant, emit_device, values_of
 from .gpu_launch import starter
 from .gpu_plan import Choice, Pass, alignment, state_words, value_words
@@ -66,6 +69,13 @@ class Recipe(NamedTuple):
     signals: int  # words through which blocks talk
 
 
+@lru_cache(1 << 12)
+def _rounded(word: int) -> int:
+    """The bits of a double as those of a 32-bit float."""
+    number = ctypes.c_float(struct.unpack("d", struct.pack("Q", word))[0])
+    return ctypes.c_uint32.from_buffer(number).value
+
+
 class Builder:
     """Builds the entries of one kernel, in one mode of reporting."""
 
@@ -75,6 +85,10 @@ class Builder:
         self.functions: dict[Variant, Any] = {}
         self.recipes: dict[Any, Recipe] = {}
         self.layout = layout(kernel)
+        self.narrow = [
+            word + part for word, dtype in zip(self.layout.scalars, kernel.scalars, strict=True) if dtype in NARROW
+            for part in range(2 if dtype[0] == "c" else 1)
+        ]  # fmt: skip
         self.fixed = self.layout.scalars[0] if kernel.scalars else self.layout.fault  # end of extents and strides
 
     def function(self, variant: Variant) -> Any:
@@ -132,6 +146,8 @@ class Builder:
         recipe = self.recipe(row)
         scratch = residency.take(device, recipe.scratch) if recipe.scratch else 0
         head = [*row[:-2], fault, scratch]
+        for word in self.narrow:
+            head[word] = _rounded(head[word])
         try:
             signals, epoch = signals_of(device).take(recipe.signals) if recipe.signals else (0, 0)
             for launch in recipe.launches:

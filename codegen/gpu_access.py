@@ -8,6 +8,7 @@ from .frame import Frame, begin, branch, lanes_of, parts, whole
 from .kernel import UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mtype, vtype
 
+NARROW = ("f4", "c8")  # scalars that come as 32-bit floats: no thread has to round them
 WIDEST = 16  # bytes that a thread reads or writes at once
 
 
@@ -32,7 +33,7 @@ class DeviceMemory(Memory):
         self.deferred: list[tuple[Frame, int, Reg, str | None]] | None = None  # stores that wait for `flush`
         self.doubles: set[int] = set()
         for word, dtype in zip(layout.scalars, kernel.scalars, strict=True):
-            if dtype[0] in "fc":
+            if dtype[0] in "fc" and dtype not in NARROW:
                 self.doubles.update((word, word + 1) if dtype[0] == "c" else (word,))
 
     def word(self, number: int, type: str = "i64") -> str:

@@ -131,6 +131,12 @@ class DeviceEmitter(Emitter):
         around = axes_mask(self.variant.axes) | self.domains[divisor]
         return self.variant.keep > 1 and bool(self.domains[dividend] & ~around) and not self.domains[divisor] & ~around
 
+    def _number(self, word: int, dtype: str) -> str:
+        if dtype != "f4":
+            return super()._number(word, dtype)
+        low = self.code.op(f"trunc i64 {self.memory.word(word)} to i32")
+        return self.code.op(f"bitcast i32 {low} to float")
+
     def values(self, level: Level, frame: Frame, numbers: tuple[int, ...]) -> None:
         """Compute values of a level that are not kept from an earlier loop."""
         super().values(level, frame, tuple(n for n in numbers if n not in frame.regs))

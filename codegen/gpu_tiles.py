@@ -63,13 +63,17 @@ class Tiles:
         read = [(n, k, self._frame(others, self.x, code.op(f"add i64 {self.y}, {k}"))[0]) for k in steps for n in loads]
         for n, _, frame in read:
             frame.regs[n] = emitter.memory.load(frame, n)
+        rows = [code.op(f"add i64 {self.y}, {k}") for k in steps]
+        points = [self._frame(others, row, self.x) for row in rows]
+        for frame, _ in points:  # before anybody waits
+            for n, v in enumerate(emitter.kernel.values):
+                if isinstance(v.arg, Load) and not v.src and n not in loads:
+                    frame.regs[n] = emitter.memory.load(frame, n)
         for n, k, frame in read:
             self._put(arrays[n], n, frame, code.op(f"add i64 {self.y}, {k}"))
         barrier(code)
         emitter.memory.deferred = []
-        for k in steps:
-            row = code.op(f"add i64 {self.y}, {k}")
-            frame, within = self._frame(others, row, self.x)
+        for row, (frame, within) in zip(rows, points, strict=True):
             for n in loads:
                 frame.regs[n] = self._get(arrays[n], n, row)
             emitter.memory.guard = within
