@@ -20,6 +20,7 @@ from ._record import cast, constant
 from .codegen.kernel import MONOIDS
 from .fusion.node import MAP
 from .fusion.order import copy_order
+from .runtime import placement
 
 DType = numpy.dtype[Any]
 _UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
@@ -199,6 +200,8 @@ def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddo
     count = 1
     for a in axes:
         count *= x._shape[a]
+    if len(axes) == len(x._shape) and inner.char in "fd" and count >= MANY and placement.where().startswith("cuda"):
+        return _at_once(x, count, kinds, ddof, keepdims)
     centre = _mean(x, axes, (inner, inner), True)
     away = _array_call("subtract", [x, centre], inner)
     if inner.kind == "c":
@@ -212,6 +215,31 @@ def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddo
     total = _record.fold(squares, "add", axes, inner, inner, keepdims, _record.here())
     result = _divided(total, max(count - ddof, 0))
     return result if outer == inner else astype(result, outer)
+
+
+MANY = 1 << 22  # elements from which on a device reads them once for their variance
+SAMPLES = 1 << 12
+
+
+def _at_once(x: ndarray, count: int, kinds: tuple[DType, DType], ddof: Any, keepdims: bool) -> ndarray:
+    """The variance of all elements by one pass, in double precision.
+
+    With k the mean of m of the n elements, the variance is (sum (x-k)^2 - (sum (x-k))^2 / n) / n.  The difference loses
+    digits as far as (mean - k)^2 is more than the variance: for ordinary data it is 1/m of it, and never more than n/m.
+    """
+    wide, flat = numpy.dtype("f8"), x.reshape(-1)
+    samples = max(SAMPLES, count >> 14)
+    some = astype(flat[:: count // samples], wide)
+    centre = _mean(some, (0,), (wide, wide), True)
+    away = _array_call("subtract", [astype(flat, wide), centre], wide)
+    site = _record.here()
+    squares = _record.fold(_array_call("multiply", [away, away], wide), "add", (0,), wide, wide, False, site)
+    total = _record.fold(away, "add", (0,), wide, wide, False, site)
+    shift = _divided(_array_call("multiply", [total, total], wide), count)
+    least = _array_call("maximum", [_array_call("subtract", [squares, shift], wide), constant(0.0, wide)], wide)
+    result = _divided(least, max(count - ddof, 0))
+    result = result if kinds[1] == wide else astype(result, kinds[1])
+    return result.reshape((1,) * len(x._shape)) if keepdims else result
 
 
 def conjugate(x: ndarray) -> ndarray:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy
 import pytest
 
-from offarray import _evaluate
+import offarray as np
+from offarray import _evaluate, _reductions
 from offarray.codegen import gpu_plan
 from offarray.codegen.compile import compile
 from offarray.runtime import buffer as buffers
@@ -77,6 +78,30 @@ def test_scans_of_many_tiles(dtype: str, monoid: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(gpu_plan, "SCAN", 1)
     monkeypatch.setattr(gpu_plan, "THREADS", 32 if dtype == "f4" else 64)
     compare(lambda: device.scanned((2, 70_001), (1,), monoid, dtype), 1e4, "scan")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_variance_at_once(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All elements read once: NumPy's accuracy for ordinary data, and little less where every sample misleads."""
+    monkeypatch.setattr(_reductions, "MANY", 1 << 12)
+    monkeypatch.setattr(_reductions, "SAMPLES", 64)
+    rng = numpy.random.default_rng(0)
+    n = 64 * 300
+    spikes = rng.standard_normal(n)
+    spikes[::300] = 1e6
+    cases = [
+        rng.random(n), rng.standard_normal((100, 301)) + 1e3, numpy.arange(n) * 1.0, numpy.full(n, 0.1), spikes,
+        numpy.where(numpy.arange(n) == 5, numpy.inf, 1.0), numpy.full(n, numpy.nan),
+    ]  # fmt: skip
+    with emulate.installed() as fake, numpy.errstate(all="ignore"), np.config(eager_size=0, faults="deferred"):
+        for case in cases:
+            given = case.astype(dtype)
+            a, true = np.evaluate(np.array(given) + 0), given.astype("f8").var(ddof=1)
+            fake.ran.clear()
+            got = np.evaluate(a.var(ddof=1))
+            assert len(fake.ran) == 2 and got.dtype == dtype
+            numpy.testing.assert_allclose(float(got), true, rtol=1e-11 if dtype == "f8" else 1e-6, atol=1e-30)
+            assert a.std(keepdims=True).shape == (1,) * case.ndim
 
 
 def test_quotients_by_one_number_are_rounded_right() -> None:
