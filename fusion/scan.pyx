@@ -14,6 +14,8 @@ from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from offarray.fusion.node cimport Node
 from offarray.runtime.buffer cimport Buffer
 
+from sys import intern
+
 from . import node as nodes
 from ..runtime.config import watch
 
@@ -29,6 +31,7 @@ cdef enum:
     OBJECT = 3
 
 cdef int CONST = nodes.CONST, PENDING = nodes.PENDING, READY = nodes.READY, UPDATE = nodes.UPDATE
+cdef object places = set()  # names of devices that keys hold, for good
 cdef long long base_ = SPAN_  # the number of the first node found by the next look; what is lower is from earlier ones
 cdef int donate = 1
 
@@ -84,20 +87,17 @@ cdef class Graph:
 
     cdef public list order, leaves
     cdef Words words, uses, reads
-    cdef list held  # objects whose addresses are in the words
 
     def __cinit__(self):
-        self.order, self.leaves, self.held = [], [], []
+        self.order, self.leaves = [], []
         self.words, self.uses, self.reads = Words(), Words(), Words()
 
     def kept(self):
-        """What has to stay alive as long as the key is in use."""
-        return self.held
+        """What has to stay alive as long as the key is in use: all whose addresses may be in it."""
+        return [(node.dtype, node.op, node.arg) for node in (*self.order, *self.leaves)]
 
     cdef inline int name(self, object o) except -1:
-        self.words.put(<long long><PyObject *>o)
-        self.held.append(o)
-        return 0
+        return self.words.put(<long long><PyObject *>o)
 
     cdef int shape(self, object shape) except -1:
         cdef Py_ssize_t n
@@ -190,6 +190,9 @@ cpdef object key_of(Graph graph, object place):
         found = references(o) - graph.uses.at[n] - 1  # the list
         node = <Node>o
         words.put(found - node.taped > 0 and node.kind != CONST)
+    place = intern(place)
+    if place not in places:
+        places.add(place)
     graph.name(place)
     words.put(donate)
     node = None

@@ -13,11 +13,12 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 
 cimport offarray._handle as handles
-from offarray._handle cimport Handle, make, num_of
+from offarray._handle cimport Handle, make
 from offarray.fusion.node cimport Base, Node
 from offarray.fusion.tape cimport due, put
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
+from offarray.runtime.layout cimport num_of
 
 import numpy
 

@@ -19,6 +19,7 @@ from cpython.tuple cimport PyTuple_CheckExact
 from offarray.fusion.node cimport Base, Node
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
+from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, num_of, size_of
 
 import numpy
 
