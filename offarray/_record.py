@@ -25,6 +25,7 @@ from .runtime import trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.errors import BorrowError
 from .runtime.fault import INVALID, OVER
+from .runtime.placement import where
 
 DType = numpy.dtype[Any]
 Operand = Any  # ndarray | Node (a constant of shape ())
@@ -44,6 +45,11 @@ def current(x: ndarray) -> Node:
     if node.state == FAILED:
         _evaluate.evaluate((node,))
     return node
+
+
+def on_device() -> bool:
+    """Whether what is recorded now is meant for a device, whatever its size."""
+    return where().startswith("cuda")
 
 
 def constant(value: Any, dtype: DType) -> Node:

@@ -20,7 +20,6 @@ from ._record import cast, constant
 from .codegen.kernel import MONOIDS
 from .fusion.node import MAP
 from .fusion.order import copy_order
-from .runtime import placement
 
 DType = numpy.dtype[Any]
 _UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]
@@ -200,7 +199,7 @@ def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddo
     count = 1
     for a in axes:
         count *= x._shape[a]
-    if len(axes) == len(x._shape) and inner.char in "fd" and count >= MANY and placement.where().startswith("cuda"):
+    if len(axes) == len(x._shape) and inner.char in "fd" and count >= MANY and _record.on_device():
         return _at_once(x, count, kinds, ddof, keepdims)
     centre = _mean(x, axes, (inner, inner), True)
     away = _array_call("subtract", [x, centre], inner)

@@ -93,7 +93,8 @@ def test_variance_at_once(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
         rng.random(n), rng.standard_normal((100, 301)) + 1e3, numpy.arange(n) * 1.0, numpy.full(n, 0.1), spikes,
         numpy.where(numpy.arange(n) == 5, numpy.inf, 1.0), numpy.full(n, numpy.nan),
     ]  # fmt: skip
-    with emulate.installed() as fake, numpy.errstate(all="ignore"), np.config(eager_size=0, faults="deferred"):
+    settings = np.config(eager_size=0, faults="deferred", bound=1000)
+    with emulate.installed() as fake, numpy.errstate(all="ignore"), settings:
         for case in cases:
             given = case.astype(dtype)
             a, true = np.evaluate(np.array(given) + 0), given.astype("f8").var(ddof=1)
