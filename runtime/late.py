@@ -47,6 +47,10 @@ class Room:
             self.pointer = int(cuda.call("cuMemHostGetDevicePointer", self.host, 0))
         self.used = 0
 
+    def told(self) -> bytes:
+        """What launches have left; nothing where all is well."""
+        return ctypes.string_at(self.host, self.used).strip(b"\0")
+
     def take(self, nbytes: int) -> tuple[int, int] | None:
         """(address, the device's address) of bytes that are 0; None where all are taken."""
         first, self.used = self.used, self.used + (nbytes + 15 & -8)
@@ -167,7 +171,7 @@ def check(now: bool) -> None:
     """After an evaluation: settle if something is known to be wrong, if many wait, or `now`; and report it."""
     if waiting:
         many = len(waiting) >= MOST or _held > getattr(waiting[0].device, "memory", 1 << 30) // SHARE
-        if now or many or any(any(late.noted) for late in waiting):
+        if now or many or any(here.told() for here in _rooms.values()):
             settle()
     if found:
         tell()
