@@ -6,7 +6,6 @@ in: the namespace modules make their functions with `public`; out: NumPy.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -15,21 +14,12 @@ import numpy
 
 from . import _fallback, _rebind
 from ._array import HOST, fresh, host, ndarray, plain, view
-from ._convert import (
-    _KIND,
-    _PLAIN,
-    FOREIGN,
-    HANDLE,
-    REAL,
-    SCALARS,
-    SEQUENCE,
-    Handles,
-    classify,
-    convert,
-    result,
-)  # fmt: skip
+from ._convert import _KIND as _KIND
+from ._convert import _PLAIN as _PLAIN
+from ._convert import FOREIGN, HANDLE, REAL, SCALARS, SEQUENCE, Handles, classify, convert, result
 from ._memory import foreign, native
 from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
+from ._reach import JOINS, WIDE, enter, quick, quick_join, span
 from ._record import before_host_write
 from ._static import static
 from .fusion.node import READY
@@ -48,21 +38,6 @@ COMPOSED: set[str] = set()  # NumPy's Python code over recorded arrays
 LIBRARY: set[str] = set()  # NumPy's compiled routines
 NEUTRAL: set[str] = set()  # conversion, text, files, questions: no work for a kernel
 _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", "ma.", "rec.", "testing.", "lib.")
-
-# Functions of which a single call costs more to record than NumPy takes, up to `SPAN` times the size of small work:
-# reductions and compositions of ready arrays.  What is pending is recorded whatever its size.
-WIDE: set[str] = set()
-SPAN = 8
-_wide: set[Any] = set()  # their implementations
-# Functions that give views or look at few elements: NumPy's at once on ready arrays of any size.
-LIGHT = frozenset(
-    """
-    trace diagonal flip fliplr flipud rot90 moveaxis rollaxis swapaxes transpose squeeze expand_dims atleast_1d
-    atleast_2d atleast_3d array_split split hsplit vsplit dsplit unstack broadcast_to permute_dims matrix_transpose
-    linalg.trace linalg.diagonal linalg.matrix_transpose lib.stride_tricks.sliding_window_view
-    """.split()
-)
-_light: set[Any] = {getattr(RealArray, n) for n in LIGHT if hasattr(RealArray, n)}
 
 
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -136,19 +111,6 @@ def step(
     return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
 
 
-def span(name: str) -> int:
-    """Elements up to which a call on ready arrays is NumPy's at once."""
-    if name in WIDE and not settings.device.startswith("cuda"):
-        return SPAN * settings.eager_size
-    return settings.eager_size
-
-
-def widen(name: str, *implementations: Any) -> None:
-    """Enter a function among those whose small work reaches further."""
-    WIDE.add(name)
-    _wide.update(implementations)
-
-
 _COLLECTORS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
 
 
@@ -208,57 +170,6 @@ def _composable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
 def _waits(node: Any) -> bool:
     """Whether a value is pending, or a device may hold it."""
     return node.state != READY or (node.buffer is not None and node.buffer.device is not None)
-
-
-_QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue), *map(type, map(numpy.dtype, "?bhilqfdFD"))}
-
-
-def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`impl` at once on small ready arrays and options that are no arrays; NotImplemented for any other call."""
-    x = args[0]
-    at = x._at
-    if at is not HOST and at != x._base.node.serial:
-        return NotImplemented
-    a = x._np
-    room = settings.eager_size - a.size
-    rest = []
-    for v in args[1:]:
-        t = type(v)
-        if t is ndarray:
-            if v._at is not HOST or v._np.shape != a.shape:
-                return NotImplemented
-            room -= a.size
-            rest.append(v._np)
-        elif t in _QUICK or (t is tuple and set(map(type, v)) <= _QUICK):
-            rest.append(v)
-        else:
-            return NotImplemented
-    if room < 0 and impl not in _light and (
-        impl not in _wide or room + (SPAN - 1) * settings.eager_size < 0 or not native(a.dtype) or _away()
-    ):  # fmt: skip
-        return NotImplemented
-    for v in kwargs.values():
-        if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
-            return NotImplemented
-    made = impl(a, *rest, **kwargs)
-    if type(made) is RealArray:
-        if made is a:
-            return x
-        root = made.base
-        if root is None:
-            if sys.getrefcount(made) <= 2:
-                return fresh(made)
-        elif root is a or root is a.base:
-            return view(made, x)
-        elif type(root) is RealArray and root.base is None and sys.getrefcount(root) <= 3:
-            return view(made, fresh(root))  # a new array in another shape
-    elif type(made) in SCALARS:
-        return made
-    return result(made, Handles(v for v in args if type(v) is ndarray), 3)
-
-
-def _away() -> bool:
-    return settings.device.startswith("cuda")
 
 
 def _given(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -339,10 +250,8 @@ def public(
     spoken = _rebind.told(impl)
     run = real if spoken is impl else spoken  # by NumPy's dispatch, which checks sequences
     always = name in CALLBACKS
-    if name in WIDE:
-        _wide.add(run)
-    if name in LIGHT:
-        _light.add(run)
+    enter(name, run)
+    joins = name in JOINS
     direct = door is host and writes is None and not always
     if isinstance(real, types.BuiltinFunctionType):
         return _converter(real, name, run, door)  # type: ignore[no-any-return]
@@ -350,8 +259,11 @@ def public(
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
             return placed(call, args, kwargs)
-        if direct and args and type(args[0]) is ndarray:
-            answer = quick(run, args, kwargs)
+        if direct and args:
+            if type(args[0]) is ndarray:
+                answer = quick(run, args, kwargs)
+            else:
+                answer = quick_join(run, args, kwargs) if joins and type(args[0]) in (list, tuple) else NotImplemented
             if answer is not NotImplemented:
                 return answer
         answer = recorded(name, args, kwargs)

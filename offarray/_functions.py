@@ -11,8 +11,9 @@ import numpy
 
 from . import _choosing, _counting, _fallback, _lazy, _moving, _products, _sorting, _statistics  # noqa: F401
 from ._array import RealArray, host, ndarray
-from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, WIDE, numpy_call, widen
+from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, numpy_call
 from ._memory import native
+from ._reach import WIDE, widen
 from ._views import ghost, is_pending, unwritten
 from .fusion.order import join_order
 from .runtime.config import settings

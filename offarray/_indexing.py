@@ -112,7 +112,7 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
             if at is HOST or at == value._base.node.serial:
                 a[key] = value._np
                 return
-    if (self._at is not HOST or self._np.size > settings.eager_size) and _recorded(self, key, value):
+    if not (_slight(self) and _slight(key) and _slight(value)) and _recorded(self, key, value):
         return
     before_write(self)
     a = host(self)
@@ -123,6 +123,14 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
     elif type(value) in (list, tuple) and a.dtype.char != "O":
         value = convert(value, Handles())
     numpy_call(operator.setitem, (a, key, settled(value)), {})
+
+
+def _slight(value: Any) -> bool:
+    """Whether an operand is a small array that is ready, or no array of ours; a tuple may hold others."""
+    if type(value) is not ndarray:
+        return type(value) is not tuple
+    at = value._at
+    return (at is HOST or at == value._base.node.serial) and value._np.size <= settings.eager_size
 
 
 def _recorded(x: ndarray, key: Any, value: Any) -> bool:

@@ -17,8 +17,8 @@ import numpy
 
 from . import _lazy
 from ._array import HOST, fresh, host, ndarray
-from ._dispatch import SPAN
 from ._memory import address, native
+from ._reach import SPAN
 from ._site import here
 from .codegen import routines
 from .codegen.host import host_target

@@ -129,7 +129,8 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = 
     n = rest.size
     if n < 2 * _SAMPLE:
         return numpy.median(rest) if n else NotImplemented
-    return numpy.mean(select(rest, [n // 2] if n % 2 else [n // 2 - 1, n // 2]))
+    found = select(rest, [n // 2] if n % 2 else [n // 2 - 1, n // 2])
+    return NotImplemented if found is None else numpy.mean(found)
 
 
 def quantile(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy
 
 import offarray
-from offarray import _dispatch, _namespace, _sorting
+from offarray import _dispatch, _namespace, _reach, _sorting
 from offarray._promotion import loop_of
 from offarray.runtime.config import config
 
@@ -85,7 +85,7 @@ def stated(name: Name) -> str:
         return NEUTRAL
     if key in _dispatch.NEUTRAL or short in _namespace.OWN or key in LEFT:
         return NEUTRAL
-    if key in _dispatch.LIGHT:
+    if key in _reach.LIGHT:
         return VIEW
     if key in _dispatch.NATIVE:
         return KERNEL
@@ -108,7 +108,7 @@ def _of_ufunc(real: numpy.ufunc) -> str:
 def _of_method(key: str, short: str) -> str:
     if not callable(getattr(numpy.ndarray, short)) or key in LEFT or short in _dispatch.NEUTRAL:
         return NEUTRAL
-    if short in _dispatch.LIGHT:
+    if short in _reach.LIGHT:
         return VIEW
     if key in _dispatch.NATIVE:
         return KERNEL
