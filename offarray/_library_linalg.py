@@ -294,27 +294,52 @@ def _svd(a: Any, signature: Any, options: Any, job: str) -> Any:
         return NotImplemented
     lead, (rows, width) = x._shape[:-2], x._shape[-2:]
     flat = rows < width  # the library wants the longer side down: A^T = U' S V', A = V'^T S U'^T
-    work = dense_copy(x) if flat else columns(x)
-    m, n = max(rows, width), min(rows, width)
-    dtype = x._dtype
+    size = max(rows, width), min(rows, width)
+    for polar in (True, False):
+        work = dense_copy(x) if flat else columns(x)
+        found = _singular(work, job, lead, size, polar)
+        if found is not None:
+            break
+    assert found is not None
+    s, u, v = found
+    if job == "N":
+        return s
+    # what is stored by columns is its transpose by rows: U' is U'^T there, and V of the polar form V^T
+    right = (_conjugate(v) if polar else by_rows(v)) if not flat else None
+    left = (_conjugate(by_rows(v)) if polar else v) if flat else by_rows(u)
+    return left, s, (u if flat else right)
+
+
+def _conjugate(x: ndarray) -> Any:
+    return np.conjugate(x) if x._dtype.kind == "c" else x
+
+
+def _singular(
+    work: ndarray, job: str, lead: Shape, size: tuple[int, int], polar: bool
+) -> tuple[ndarray, ndarray, ndarray] | None:
+    """Singular values and vectors by columns (V, or its adjoint); None where the polar form would be inexact."""
+    (m, n), dtype = size, work._dtype
     real = numpy.dtype(dtype.char.lower())
-    tall = m if job == "A" else n
-    vectors = job != "N"
-    count, size = _members(lead), dtype.itemsize
+    tall, vectors = (m if job == "A" else n), job != "N"
+    count, width = _members(lead), dtype.itemsize
     with step(work) as found:
         values, s = new(real, (*lead, n))
         left, u = new(dtype, (*lead, tall, m) if vectors else (*lead, 1))
-        right, vh = new(dtype, (*lead, n, n) if vectors else (*lead, 1))
+        right, v = new(dtype, (*lead, n, n) if vectors else (*lead, 1))
         first, ps, pu, pv = place(found, work), found.write(values), found.write(left), found.write(right)
         infos = found.scratch(4 * count)
-        steps = (first, m * n * size), (ps, n * real.itemsize), (pu, m * tall * size), (pv, n * n * size)
+        steps = (first, m * n * width), (ps, n * real.itemsize), (pu, m * tall * width), (pv, n * n * width)
         for k, (one, sigma, pu_, pv_) in enumerate(_each(count, *steps)):
-            at = (pu_, pv_) if vectors else (pu, pv)
-            found.device.move(infos + 4 * k, solver.gesvd(found, dtype.char, job, m, n, one, sigma, *at), 4)
+            at = (one, sigma, pu_, pv_) if vectors else (one, sigma, pu, pv)
+            if polar:
+                info, disturbed = solver.gesvdp(found, dtype.char, job, m, n, *at)
+                if disturbed:
+                    return None
+            else:
+                info = solver.gesvd(found, dtype.char, job, m, n, *at)
+            found.device.move(infos + 4 * k, info, 4)
         _check(found, infos, count, "SVD did not converge")
-    if not vectors:
-        return s
-    return (vh, s, u) if flat else (by_rows(u), s, by_rows(vh))  # U' by columns is U'^T by rows
+    return s, u, v
 
 
 # ---------------------------------------------------------------------- eigenvalues

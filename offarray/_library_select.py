@@ -12,8 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from . import _lazy, _record, _views
 from ._array import ndarray
-from ._library_device import address, array, cast, dense, new, np, owned, seen, step
+from ._library_device import address, array, cast, dense, new, np, op, owned, pending, seen, step, value_of
 from ._library_sort import (
+    BOOL,
     F8,
     I8,
     MOST,
@@ -31,6 +32,7 @@ from ._library_sort import (
     sorted_lines,
     sorted_pairs,
 )
+from .fusion.node import IOTA, Node
 from .runtime import cudalib_sort as cub
 
 
@@ -168,12 +170,17 @@ def on_unique(
     return answer[0] if len(answer) == 1 else tuple(answer)
 
 
-def _firsts(ordered: Any, equal_nan: bool) -> Any:
+def _firsts(ordered: ndarray, equal_nan: bool) -> Any:
     """Whether each element of a sorted array differs from the one before it."""
-    differs = ordered[1:] != ordered[:-1]
+    count = ordered._shape[0]
+    places = Node(IOTA, "iota", I8, (count,), (), 0)
+    before = op("subtract", op("maximum", places, 1), 1)
+    mine = value_of(ordered)
+    other = _record.gather_node(ordered, (before,), (count,), 1, (0,), None)
+    differs = op("not_equal", mine, other, dtype=BOOL)
     if equal_nan and ordered._dtype.kind in "fc":
-        differs = differs & (ordered[:-1] == ordered[:-1])
-    return np.concatenate([numpy.array([True]), differs])
+        differs = op("logical_and", differs, op("equal", other, other, dtype=BOOL))
+    return pending(op("logical_or", differs, op("equal", places, 0, dtype=BOOL)), [ordered])
 
 
 def _weighed(places: ndarray, weights: ndarray) -> Any:

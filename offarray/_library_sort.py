@@ -65,16 +65,23 @@ def keys_of(x: ndarray, exact: bool) -> Any:
     word = _UNSIGNED[dtype.itemsize]
     top = 1 << (key_bits(dtype) - 1)
     x = dense(x)
-    if dtype.kind == "i":
-        return pending(as_type(op("bitwise_xor", value_of(bits(x, word)), top), _key_type(dtype)), [x])
-    if not exact:
-        value = value_of(x)
-        strange = op("not_equal", value, value, dtype=BOOL)
-        x = pending(choice(strange, _record.constant(numpy.nan, dtype), op("add", value, 0)), [x])  # -0.0 + 0 is 0.0
     raw = value_of(bits(x, word))
+    if dtype.kind == "i":
+        return pending(as_type(op("bitwise_xor", raw, top), _key_type(dtype)), [x])
+    if not exact:
+        raw = _equal_bits(raw, dtype, top)
     negative = op("not_equal", op("bitwise_and", raw, top), 0, dtype=BOOL)
     flipped = choice(negative, op("invert", raw), op("bitwise_or", raw, top))
     return pending(as_type(op("subtract", flipped, _negative_nans(dtype)), _key_type(dtype)), [x])
+
+
+def _equal_bits(raw: Node, dtype: Any, top: int) -> Node:
+    """Bits of floating-point numbers, the same for numbers that are equal and for all NaN."""
+    infinity, nan = (int(numpy.array(v, dtype).view(raw.dtype)) for v in (numpy.inf, numpy.nan))
+    strange = op("greater", op("bitwise_and", raw, top - 1), infinity, dtype=BOOL)
+    zero = op("equal", raw, top, dtype=BOOL)  # -0.0
+    plain = choice(zero, _record.constant(0, raw.dtype), raw)
+    return choice(strange, _record.constant(nan, raw.dtype), plain)
 
 
 def _negative_nans(dtype: Any) -> int:

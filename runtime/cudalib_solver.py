@@ -103,6 +103,22 @@ def gesvd(step: Step, char: str, job: str, m: int, n: int, a: int, s: int, u: in
     )  # fmt: skip
 
 
+def gesvdp(step: Step, char: str, job: str, m: int, n: int, a: int, s: int, u: int, v: int) -> tuple[int, float]:
+    """The same by polar decomposition, several times as fast, with V itself in place of its adjoint.
+
+    Gives the address of info, and by how much singular values may be wrong beyond rounding: not 0 for a matrix that had
+    to be disturbed because it is close to a singular one.
+    """
+    kind, real = KINDS[char], KINDS[REAL[char]]
+    handle, params = handles(step)
+    jobs, economy = int(job != "N"), int(job != "A")
+    args = (handle, params, jobs, economy, m, n, kind, a, m, real, s, kind, u, m, kind, v, n, kind)
+    on_device, on_host = _call("xgesvdp_buffer_size", *args)
+    place = numpy.empty(max(on_host, 1), numpy.uint8)
+    info, work = step.scratch(4), step.scratch(max(on_device, 16))
+    return info, float(_call("xgesvdp", *args, work, on_device, place.ctypes.data, on_host, info))
+
+
 def syevd(step: Step, char: str, jobs: int, uplo: int, n: int, a: int, w: int) -> int:
     """Eigenvalues in ascending order of a symmetric or Hermitian matrix; with vectors they overwrite it."""
     kind, real = KINDS[char], KINDS[REAL[char]]

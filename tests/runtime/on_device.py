@@ -58,6 +58,10 @@ def large() -> Iterator[tuple[str, Any]]:
     yield "svd 200 x 300", table.rebuilt(a[:200, :300].copy(), True)
     yield "qr 700 x 300", table.factors(a[:, :300].copy(), "reduced")
     yield "lstsq 700 x 300", lambda np, d: tuple(np.linalg.lstsq(d(a[:, :300].copy()), d(b)))
+
+
+def large_orders() -> Iterator[tuple[str, Any]]:
+    """The same for orders, selections and draws."""
     for t in ("f8", "f4", "f2", "i8", "i4", "u1", "c16"):
         v = (big.standard_normal(1_000_003) * 50).astype(t)
         w = v[:999_999].reshape(333, 3003)
@@ -82,6 +86,7 @@ def large() -> Iterator[tuple[str, Any]]:
 
 PARTS["draws"] = {f"{n} {d}": d for n, d in enumerate(table.DRAWS)}
 PARTS["large"] = dict(large()) if "large" in sys.argv else {}
+PARTS["orders_large"] = dict(large_orders()) if "orders_large" in sys.argv else {}
 SHOWN = 6  # tracebacks
 
 
