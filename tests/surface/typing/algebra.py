@@ -8,7 +8,7 @@ from numpy.fft import fft, fftfreq, ifft
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.floating[Any]]
-Spectrum = NDArray[np.complex128]
+Spectrum = NDArray[np.complexfloating[Any, Any]]
 
 
 class Fit(NamedTuple):
