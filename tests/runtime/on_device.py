@@ -23,10 +23,11 @@ import offarray as np  # noqa: E402
 from offarray.runtime import trace  # noqa: E402
 from offarray.runtime.config import config  # noqa: E402
 from tests.runtime import librarycases as table  # noqa: E402
+from tests.runtime.libraryedges import EDGES  # noqa: E402
 
 PARTS: dict[str, Any] = {
     "products": table.PRODUCTS, "einsums": dict(table.einsums()), "transforms": dict(table.transforms()),
-    "linalg": table.LINALG, "orders": dict(table.orders()), "selections": table.SELECTIONS, "refused": table.REFUSED,
+    "linalg": table.LINALG, "orders": dict(table.orders()), "selections": table.SELECTIONS, "refused": table.REFUSED, "edges": EDGES,
 }  # fmt: skip
 big = numpy.random.default_rng(5)
 
@@ -120,6 +121,21 @@ def _draws(bits: str, draw: Any) -> None:
         raise AssertionError("no library step")
 
 
+def edges(name: str, case: Any) -> None:
+    """Raise unless both give the same, result or error."""
+    found: list[Any] = []
+    for space, door in ((numpy, lambda x: x), (np, np.array)):
+        try:
+            found.append(case(space, door))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+    if isinstance(found[0], str):
+        if found[1] != found[0]:
+            raise AssertionError(f"{found[0]!r} is not {found[1]!r}")
+    else:
+        table.compare(found[1], found[0])
+
+
 def refuses(name: str, case: Any) -> None:
     """Raise unless both raise the same error."""
     raised = []
@@ -133,7 +149,7 @@ def refuses(name: str, case: Any) -> None:
         raise AssertionError(f"{raised[0]!r} is not {raised[1]!r}")
 
 
-CHECKS: dict[str, Any] = {"refused": refuses, "draws": draws}
+CHECKS: dict[str, Any] = {"refused": refuses, "draws": draws, "edges": edges}
 
 
 def main() -> int:

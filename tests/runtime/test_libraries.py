@@ -17,6 +17,7 @@ from offarray.runtime.config import config
 
 from . import fakelibraries
 from .librarycases import CASES, DRAWS, HOSTED, REFUSED, REFUSED_DRAWS, compare, draw_of
+from .libraryedges import EDGES
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,21 @@ def test_forms_agree_with_numpy(libraries: Any, name: str) -> None:
     got = case(np, np.array)
     assert (trace.counters["library_steps"] > 0) == (name not in HOSTED)
     compare(got, want)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", EDGES)
+def test_unusual_calls_agree_with_numpy(libraries: Any, name: str) -> None:
+    results: list[Any] = []
+    for space, door in ((numpy, lambda x: x), (np, np.array)):
+        try:
+            results.append(EDGES[name](space, door))
+        except Exception as error:
+            results.append(f"{type(error).__name__}: {error}")
+    if isinstance(results[0], str):
+        assert results[1] == results[0]
+    else:
+        compare(results[1], results[0])
 
 
 @pytest.mark.parametrize("name", REFUSED)
