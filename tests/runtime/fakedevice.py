@@ -30,6 +30,7 @@ class FakeDevice:
     """What residency asks of a device."""
 
     number = 0
+    name = "made of host memory"
     waits = 0
     arch = "fake"
     lost = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -245,7 +246,7 @@ def test_automatic_placement_loads_no_driver_for_small_work() -> None:
         "assert not [m for m in sys.modules if m.startswith('cuda')], 'bindings'\n"
         "assert 'offarray.runtime.residency' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env={**os.environ, "OFFARRAY_DEVICE": "auto"})
 
 
 def test_transfers_are_told_by_line(fake: fakedevice.FakeDevice) -> None:

@@ -158,7 +158,8 @@ def test_without_a_device_auto_is_the_processor(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(placement, "plausible", lambda: False)
     monkeypatch.setattr(placement, "_absent", False)
     monkeypatch.setattr(placement, "rates", None)
-    assert not placement.on_device([buffer_of(1 << 25)], 1 << 25, 1e15)
+    with config(device="auto"):
+        assert not placement.on_device([buffer_of(1 << 25)], 1 << 25, 1e15)
     assert placement.absent()
 
 
