@@ -27,7 +27,8 @@ from tests.runtime.libraryedges import EDGES  # noqa: E402
 
 PARTS: dict[str, Any] = {
     "products": table.PRODUCTS, "einsums": dict(table.einsums()), "transforms": dict(table.transforms()),
-    "linalg": table.LINALG, "orders": dict(table.orders()), "selections": table.SELECTIONS, "refused": table.REFUSED, "edges": EDGES,
+    "linalg": table.LINALG, "orders": dict(table.orders()), "selections": table.SELECTIONS,
+    "refused": table.REFUSED, "edges": EDGES,
 }  # fmt: skip
 big = numpy.random.default_rng(5)
 
