@@ -154,6 +154,8 @@ def _pair(arrays: Any, terms: list[str], wanted: str, extents: dict[str, int]) -
 
 def _summed_array(x: Any, term: str, kept: str) -> Any:
     made = _summed(x, term, kept)
+    if made is NotImplemented:  # small beside the other operand
+        return _lazy.fresh(numpy.array(numpy.einsum(f"{term}->{kept}", host(x))))
     return made if type(made) is ndarray else made._handle
 
 

@@ -186,3 +186,14 @@ def test_compiled_functions_are_found_again(name: str) -> None:
     with pytest.raises(TypeError) as got:
         ours()
     assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("kind", ["i8", "f4", "D"])
+@pytest.mark.parametrize("text", ["ijklm,ijn->", "ijn,ijklm->ij", "ijklm,ijn->kn", "ijn,ijklm->nm", "ijklm,ij->i"])
+def test_einsum_sums_a_small_operand_first(text: str, kind: str) -> None:
+    def body(np: Any) -> Any:
+        shapes = {"ijklm": (5, 12, 4, 2, 30), "ijn": (5, 12, 3), "ij": (5, 12)}
+        return np.einsum(text, *[np.ones(shapes[term], kind) for term in text.split("->")[0].split(",")])
+
+    for mode in ("default", "lazy"):
+        same(body, mode)
