@@ -12,8 +12,8 @@ import numpy
 import pytest
 
 import offarray as np
-from offarray import _report
-from offarray.runtime import placement, trace
+from offarray import _evaluate, _report
+from offarray.runtime import cuda, placement, trace
 from offarray.runtime.config import config
 
 from . import fakedevice
@@ -295,3 +295,28 @@ def test_arrays_are_made_where_they_are_wanted(fake: fakedevice.FakeDevice) -> N
             np.ones(N, device=wrong)
         with pytest.raises(mine.type, match=str(mine.value).split(",")[0][:20]):
             numpy.ones(N, device=wrong)  # type: ignore[call-overload]
+
+
+def test_two_devices(fake: fakedevice.FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = fakedevice.FakeDevice()
+    other.number = 1
+    monkeypatch.setattr(cuda, "device", lambda: other if placement.where() == "cuda:1" else fake)
+    monkeypatch.setitem(_evaluate._targets, "cuda:1", _evaluate._targets["cuda"]._replace(features="device1"))
+    x = np.array(numpy.arange(float(N)))
+    assert np.to_device(x, "cuda:1").device == "cuda:1" and other.held == SIZE and not fake.held
+    y = np.evaluate(x + 1)  # work goes to the first one: over the host
+    assert y.device == "cuda:0" and x.device == "cuda:0" and not other.held
+    with np.device("cuda:1"):
+        z = y * 2 + x
+        with np.device("cuda:0"):
+            w = y * 3
+        assert w.device == "cuda:0"
+    assert z.device == "cuda:1"
+    n = numpy.arange(float(N))
+    assert (numpy.asarray(z) == (n + 1) * 2 + n).all() and (numpy.asarray(w) == (n + 1) * 3).all()
+    with np.memory_limit(SIZE, "cuda:1"):
+        assert other.held <= SIZE and fake.held >= SIZE
+    z[5:9] = 0.0
+    assert z[4:10].tolist() == [14.0, 0.0, 0.0, 0.0, 0.0, 29.0]
+    del x, y, z, w
+    assert not other.held and not fake.held
