@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _counting, _fallback, _lazy, _moving, _products, _sorting, _statistics  # noqa: F401
+from . import _choosing, _counting, _creation, _fallback, _lazy, _moving, _products, _routine, _sorting, _statistics  # noqa: F401
 from ._array import RealArray, host, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, numpy_call
 from ._memory import native
@@ -126,6 +126,18 @@ HERE: frozenset[type] = frozenset({RealArray, ndarray, list, tuple, range, str, 
 taken: Any = lambda *args, **kwargs: NotImplemented  # noqa: E731
 
 
+_zeros_ghost = _by_ghost(numpy.zeros_like)
+
+
+def _zeros_like(*args: Any, **kwargs: Any) -> Any:
+    """Zeros that nobody has written yet, where that saves pages."""
+    made = _zeros_ghost(*args, **kwargs)
+    if made is NotImplemented and len(args) == 1 and not kwargs and _lazy.worth(args[0]):
+        if args[0].flags.c_contiguous:
+            return _creation.full(args[0]._shape, 0, args[0]._dtype)
+    return made
+
+
 def _identity(name: str) -> Any:
     """A conversion that gives a handle back as it is."""
     real = getattr(numpy, name)
@@ -151,11 +163,19 @@ def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **k
     if type(a) in (list, tuple) and (dtype is object or dtype == "O"):
         options = {"copy": copy, "order": order, **kwargs}
         return _lazy.fresh(numpy_call(numpy.array, (a, dtype), options))  # elements stay what they are
-    if not is_pending(a) or kwargs or order != "K":
+    if kwargs.keys() == {"ndmin"} and type(a) is ndarray and copy and _lazy.worth(a):
+        missing = kwargs["ndmin"] - len(a._shape) if type(kwargs["ndmin"]) is int else -1
+        made = _array(a, dtype, order=order) if 0 <= missing <= 32 - len(a._shape) else NotImplemented
+        return made if made is NotImplemented else made.reshape((1,) * missing + a._shape)
+    if kwargs.keys() <= {"subok"} and _lazy.worth(a) and copy is True:
+        kwargs = {}
+    elif not is_pending(a):
+        return NotImplemented if type(a) in HERE else taken(a, dtype, copy=copy, order=order, **kwargs)
+    if kwargs or order != "K":
         return NotImplemented if type(a) in HERE else taken(a, dtype, copy=copy, order=order, **kwargs)
     if dtype is not None and numpy.dtype(dtype) != a._dtype:
         return a.astype(dtype) if copy is not False else NotImplemented
-    return a.copy() if copy else a
+    return a.copy("K") if copy else a
 
 
 def _conjugate(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -178,7 +198,7 @@ def concatenate(
         return NotImplemented
     if len(arrays) < 2 or sum(a.size for a in arrays) <= settings.eager_size:
         return NotImplemented
-    if not any(map(is_pending, arrays)):
+    if not settings.device.startswith("cuda") and not any(is_pending(a) or _routine.is_elsewhere(a) for a in arrays):
         return _joined([host(a) for a in arrays], axis)
     shape = arrays[0]._shape
     if not -len(shape) <= axis < len(shape):
@@ -192,7 +212,7 @@ def concatenate(
     order = join_order([(a._shape, a._strides) for a in arrays])
     whole = (*shape[:axis], extent, *shape[axis + 1 :])
     memory = numpy.empty(tuple(whole[a] for a in order), kind)
-    joined = _lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order)))))
+    joined = unwritten(_lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order))))))
     start = 0
     for a in arrays:
         stop = start + a._shape[axis]
@@ -204,9 +224,18 @@ def concatenate(
 
 def _joined(arrays: list[Any], axis: int) -> Any:
     """Arrays at hand, joined by NumPy, whose copies nothing beats."""
-    made = numpy.concatenate(arrays, axis)
-    _fallback.library("concatenate", made)
-    return _lazy.fresh(made)
+    if not all(a.flags.c_contiguous and a.dtype == arrays[0].dtype and a.ndim == arrays[0].ndim for a in arrays):
+        made = numpy.concatenate(arrays, axis)
+        _fallback.library("concatenate", made)
+        return _lazy.fresh(made)
+    shape = list(arrays[0].shape)
+    if not -len(shape) <= axis < len(shape):
+        return NotImplemented
+    shape[axis] = sum(a.shape[axis] for a in arrays)
+    room = _routine.space(tuple(shape), arrays[0].dtype)
+    numpy.concatenate(arrays, axis, out=room.array)
+    _fallback.library("concatenate", room.array)
+    return room.handle()
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
@@ -223,7 +252,7 @@ NATIVE.update(
     {
         "shape": _shape, "ndim": _ndim, "size": _size, "iscomplexobj": _iscomplexobj, "isrealobj": _isrealobj,
         "result_type": _by_type(numpy.result_type), "common_type": _by_ghost(numpy.common_type),
-        "empty_like": _empty_like, "zeros_like": _by_ghost(numpy.zeros_like),
+        "empty_like": _empty_like, "zeros_like": _zeros_like,
         "isfortran": _by_ghost(numpy.isfortran), "concatenate": concatenate, "concat": concatenate,
         "asarray": _identity("asarray"), "asanyarray": _identity("asanyarray"), "array": _array,
         "ascontiguousarray": _identity("ascontiguousarray"), "asfortranarray": _identity("asfortranarray"),

@@ -15,6 +15,7 @@ from . import _direct, _record
 from ._array import HOST, RealArray, fresh, host, make, ndarray
 from ._memory import foreign, native
 from ._promotion import WEAK, Loop, loop_of, scalar
+from ._reach import SPAN
 from ._record import constant
 from ._scalar import KINDS, Scalar, lazy, settled
 from .fusion.node import READY, Base, Node, leaf
@@ -69,6 +70,19 @@ def small(operands: Any) -> bool:
             most *= extent
         return most <= limit
     return True
+
+
+def worth(x: Any) -> bool:
+    """Whether moving the elements of a handle is recorded: pending, on a device, or too large to be moved twice."""
+    if type(x) is not ndarray or not native(x._dtype):
+        return False
+    if not is_ready(x):
+        return True
+    reach = settings.eager_size if settings.device.startswith("cuda") else SPAN * settings.eager_size
+    if elements(x) > reach:
+        return True
+    buffer = None if x._at is HOST else x._base.node.buffer
+    return buffer is not None and buffer.device is not None
 
 
 def operand(value: Any) -> tuple[Any, Any] | None:

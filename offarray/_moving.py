@@ -1,4 +1,4 @@
-"""Elements in other places: roll, and fresh memory from the pool.
+"""Elements in other places: roll, repeat, outer products, and fresh memory from the pool.
 
 in: the public functions through `_dispatch.NATIVE`; out: nodes.  NotImplemented leaves a call to NumPy.
 """
@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy
 
-from . import _record, _routine
+from . import _lazy, _record, _routine
 from ._array import make, ndarray
 from ._dispatch import NATIVE
 from ._memory import native
+from ._reach import SPAN
 from ._record import constant
 from .fusion.node import IOTA, MAP, READ, Base, Node
 from .fusion.order import copy_order, spread
@@ -89,6 +90,40 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return made
 
 
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """Every element several times; see `numpy.repeat`.  Different numbers of times are NumPy's."""
+    if type(a) is not ndarray or type(repeats) is not int or repeats < 1 or not _lazy.worth(a) or 0 in a._shape:
+        return NotImplemented
+    if axis is None:
+        if not a.flags.c_contiguous:
+            return NotImplemented
+        a, axis = (a.reshape(-1) if len(a._shape) != 1 else a), 0
+    if type(axis) is not int or not -len(a._shape) <= axis < len(a._shape):
+        return NotImplemented
+    axis %= len(a._shape)
+    head, tail = slice(None, axis + 1), slice(axis + 1, None)
+    base, offset = a._base, a._offset
+    shape = (*a._shape[head], repeats, *a._shape[tail])
+    seen = make(base, offset, (*a._strides[head], 0, *a._strides[tail]), shape, a._dtype)
+    whole = (*a._shape[:axis], a._shape[axis] * repeats, *a._shape[tail])
+    order = tuple(range(len(shape)))
+    node = _record.copied(_record.read(seen, shape, order), shape)
+    made = make(Base(node), 0, spread(tuple(range(len(whole))), whole, a._dtype.itemsize), whole, a._dtype)
+    _record.commit(node, [a])
+    return made
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Products of every pair of elements; see `numpy.outer`."""
+    if out is not None or type(a) is not ndarray or type(b) is not ndarray:
+        return NotImplemented
+    if a.size * b.size <= (settings.eager_size if settings.device.startswith("cuda") else SPAN * settings.eager_size):
+        if _lazy.is_ready(a) and _lazy.is_ready(b):
+            return NotImplemented
+    rows, columns = a.reshape(-1), b.reshape(-1)
+    return _lazy.call(numpy.multiply, (rows[:, None], columns[None, :]))
+
+
 def empty(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
     """Memory whose pages were used before; see `numpy.empty`."""
     if args or kwargs or settings.device not in ("auto", "cpu"):
@@ -105,6 +140,6 @@ def empty(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
     return _routine.space(extents, kind).handle()
 
 
-NATIVE.update({"roll": roll, "empty": empty})
+NATIVE.update({"roll": roll, "empty": empty, "repeat": repeat, "ndarray.repeat": repeat, "outer": outer})
 
 __all__ = ["empty", "roll"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from . import _evaluate, _memory, _record
+from . import _evaluate, _lazy, _memory, _record
 from ._array import HOST, RealArray, host, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import address, native
@@ -161,8 +161,8 @@ def flatten(x: Any, order: Any = "C") -> Any:
 
 
 def copy(x: Any, order: Any = "C") -> Any:
-    """`x.copy(order="C")` of a pending array."""
-    if not is_pending(x) or order not in ("C", "K"):
+    """`x.copy(order="C")` of an array that is pending, on a device or large."""
+    if not _lazy.worth(x) or order not in ("C", "K") or 0 in x._shape:
         return NotImplemented
     if order == "C":
         return dense_copy(x)

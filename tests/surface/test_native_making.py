@@ -120,3 +120,67 @@ def test_empty_takes_memory_of_the_pool(shape: Any, dtype: str) -> None:
     if dtype == "f8":
         x[...] = 2.0
         assert x.sum() == 2.0 * x.size
+
+
+MOVES: dict[str, Any] = {
+    "repeat": lambda np, x: (np.repeat(x, 3), x.repeat(2), np.repeat(x, 2, axis=0), np.repeat(x, 4, axis=-1),
+        x.T.repeat(2, 1)),
+    "tile": lambda np, x: (np.tile(x, 3), np.tile(x, (2, 1)), np.tile(x[0], (2, 3)), np.tile(x * 2, 2)),
+    "outer": lambda np, x: (np.outer(x[0], x[1]), np.outer(x, x[0]), np.outer(x.T, x[:, 0] * 2)),
+    "copy": lambda np, x: (x.copy(), np.copy(x), np.array(x), x.T.copy(), x.T.copy("K"), x[::2, ::-1].copy(),
+        np.array(x.T)),
+    "array": lambda np, x: (np.array(x, ndmin=4), np.array(x, ndmin=1), np.array(x, subok=True),
+        np.array(x, "f4", ndmin=3)),
+    "joins": lambda np, x: (
+        np.concatenate([x, x * 2]), np.concatenate([x, x], 1), np.concatenate([x.T, x.T]), np.stack([x, x], 1),
+        np.hstack([x, x]), np.vstack([x[0], x[1]]), np.concatenate([x, x.astype("f4")]), np.append(x, x),
+    ),
+    "zeros": lambda np, x: (np.zeros_like(x), np.zeros_like(x.T), np.zeros_like(x, dtype="i4"), np.zeros_like(x * 2)),
+    "grids": lambda np, x: (*np.meshgrid(x[0], x[:, 0]), *np.meshgrid(x[0], x[1], indexing="ij", sparse=True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moving_elements(name: str) -> None:
+    x = numpy.random.default_rng(6).random((7, 9))
+    want = MOVES[name](numpy, x.copy())
+    got = MOVES[name](np, np.array(x))
+    same(got, want, 1e-12)
+    for g, w in zip(got, want, strict=True):
+        assert (g.flags.c_contiguous, g.flags.f_contiguous) == (w.flags.c_contiguous, w.flags.f_contiguous)
+        assert g.flags.writeable == w.flags.writeable
+
+
+def test_moved_elements_are_those_of_the_statement() -> None:
+    def body(np: Any, x: Any) -> Any:
+        copies = [x.copy(), np.repeat(x, 2), np.tile(x, 2)]
+        copies += [np.concatenate([x, x]), np.outer(x[0], x[1]), np.zeros_like(x)]
+        x[1:3] = 5.0
+        copies[0][0] = 7.0
+        copies[5][2:4] = x[2:4]
+        return *copies, x
+
+    x = numpy.random.default_rng(6).random((7, 9))
+    same(body(np, np.array(x)), body(numpy, x.copy()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda np, x: np.repeat(x, -1), lambda np, x: np.repeat(x, 2, axis=3), lambda np, x: np.repeat(x, [1, 2]),
+        lambda np, x: np.concatenate([x, x[0]]), lambda np, x: np.concatenate([x, x], 5), lambda np, x: x.copy("Z"),
+        lambda np, x: np.concatenate([x, x[:, :2]]), lambda np, x: np.array(x, ndmin=-1),
+        lambda np, x: np.repeat(x, "a"),
+        lambda np, x: np.concatenate([]), lambda np, x: np.stack([x, x[0]]), lambda np, x: np.array(x, ndmin=99),
+    ],
+)  # fmt: skip
+def test_errors_of_moving_are_numpys(call: Any) -> None:
+    x = numpy.zeros((3, 4))
+    try:
+        want = call(numpy, x)
+    except Exception as error:
+        with pytest.raises(type(error)) as got:
+            call(np, np.array(x))
+        assert str(got.value) == str(error)
+    else:
+        same(call(np, np.array(x)), want)
