@@ -22,10 +22,9 @@ from ..runtime.target import Compiled, Target
 from . import gpu_numerics, numerics, nvptx
 from .abi import layout
 from .gpu_access import NARROW
-from .gpu_emit import COUNTERS, EXTRA, Variant, emit_device, values_of
+from .gpu_emit import EXTRA, Variant, emit_device, values_of
 from .gpu_launch import starter
 from .gpu_plan import Choice, Pass, alignment, state_words, value_words
-from .gpu_scans import entries
 from .kernel import MONOIDS, Fold, Kernel, Load, text
 from .reporting import can_rerun, with_checks
 from .schedule import UnsupportedKernel, schedule
@@ -126,9 +125,8 @@ class Builder:
         for step in passes:
             if step.variant.role == "whole":
                 continue
-            states = max(states, 8 * state_words(self.kernel, step))
-            tiles = entries(step.chunks) * step.points if step.variant.role == "scan" else 0
-            signals = max(signals, COUNTERS + tiles)
+            left, told = state_words(self.kernel, step)
+            states, signals = max(states, 8 * left), max(signals, told)
             for n in step.variant.folds if step.variant.role == "part" and not step.variant.stores else ():
                 places[n] = size
                 size += 8 * value_words(self.kernel, n) * step.points

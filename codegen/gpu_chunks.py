@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .folds import Kind, join
 from .frame import Frame, State, begin, branch, counted, parts, whole
-from .gpu_threads import Group, barrier, fence
+from .gpu_threads import barrier, fence
 from .text import PARTS, SCALARS
 
 if TYPE_CHECKING:
@@ -50,19 +50,6 @@ class Chunks:
         last = self._told("islast", told, last)
         fence(code)
         return code.op(f"icmp ne i32 {last}, 0")
-
-    def ticket(self, group: Group) -> str:
-        """Number of this block in the order in which blocks began; the counter ends where it began."""
-        from .gpu_emit import TICKET
-
-        code = self.code
-        count, told = code.label("count"), code.label("told")
-        branch(code, group.leader, count, told)
-        code.start(count)
-        where = code.op(f"getelementptr i32, ptr %signals, i64 {TICKET}")
-        most = code.op(f"trunc i64 {code.op('sub i64 %units, 1')} to i32")
-        found = code.op(f'atomicrmw uinc_wrap ptr {where}, i32 {most} syncscope("device") acq_rel')
-        return code.op(f"zext i32 {self._told('ticket', told, found)} to i64")
 
     # ------------------------------------------------------------------ states
     def slot(self, n: int, register: int) -> int:

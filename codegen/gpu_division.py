@@ -10,7 +10,7 @@ from __future__ import annotations
 from .frame import branch, phi
 from .text import Code
 
-LEAST, MOST = 2.0**-400, 2.0**400  # of the numbers; of the divisor a bit more
+RANGE = 400  # least and greatest exponent of both numbers
 
 
 def quotient(code: Code, x: str, s: str) -> str:
@@ -20,13 +20,8 @@ def quotient(code: Code, x: str, s: str) -> str:
     q = code.op(f"fmul {t} {x}, {r}")
     e = code.intrinsic("fma", "f8", code.op(f"fneg {t} {q}"), s, x)
     fast = code.intrinsic("fma", "f8", e, r, q)
-    fits = None
-    for number in (x, s):
-        size = code.intrinsic("fabs", "f8", number)
-        for test, limit in (("oge", LEAST), ("ole", MOST)):
-            one = code.op(f"fcmp {test} {t} {size}, {code.const('f8', limit)}")
-            fits = one if fits is None else code.op(f"and {b} {fits}, {one}")
-    assert fits is not None
+    both = [_ordinary(code, number) for number in (x, s)]
+    fits = code.op(f"and {b} {both[0]}, {both[1]}")
     fast_block, slow, done = code.block, code.label("slow"), code.label("done")
     branch(code, every_lane(code, fits), done, slow)
     code.start(slow)
@@ -34,6 +29,16 @@ def quotient(code: Code, x: str, s: str) -> str:
     code.add(f"br label %{done}")
     code.start(done)
     return phi(code, t, (fast, fast_block), (usual, slow))
+
+
+def _ordinary(code: Code, x: str) -> str:
+    """Lanes whose exponent is within the range; by integers, which cost less than comparisons."""
+    high, wide = code.type("i4"), code.type("i8")
+    bits = code.op(f"bitcast {code.type('f8')} {x} to {wide}")
+    bits = code.op(f"lshr {wide} {bits}, {code.const('i8', 52)}")
+    exponent = code.op(f"and {high} {code.op(f'trunc {wide} {bits} to {high}')}, {code.const('i4', 0x7FF)}")
+    above = code.op(f"sub {high} {exponent}, {code.const('i4', 1023 - RANGE)}")
+    return code.op(f"icmp ult {high} {above}, {code.const('i4', 2 * RANGE)}")
 
 
 def _divided(code: Code, x: str, s: str) -> str:

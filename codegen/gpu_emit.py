@@ -34,7 +34,6 @@ EXTRA = (
 )  # fmt: skip
 COUNTERS = 4096
 BUSY = 1024  # threads of a processor that have room for what they keep in registers
-TICKET = COUNTERS - 1  # the one that counts the tiles begun
 
 
 class Variant(NamedTuple):
@@ -299,7 +298,7 @@ class DeviceEmitter(Emitter):
             self._scan()
         elif variant.stack > 1 and variant.rows:
             self._rows(thread)
-        elif variant.stack > 1:
+        elif variant.stack > 1 and variant.role == "whole":
             self._stack(thread)
         else:
             self._single(thread)
@@ -358,26 +357,43 @@ class DeviceEmitter(Emitter):
         """The same of several rows; what neighbours in a block share comes from its memory once."""
         code, variant = self.code, self.variant
         order, number = self.unit_order()[:-1], self.special("ctaid.y")
+        near = order[-1]
         wide = variant.block // variant.thick
         column = code.op(f"zext i32 {code.op(f'and i32 {thread}, {wide - 1}')} to i64")
         first = code.op(f"mul i64 {self.special('ctaid.x')}, {wide}")
         column = code.op(f"add i64 {first}, {column}")
         column, inside = self._within(column, "%units")
-        near: list[str] = []
+        row = ""
         if variant.thick > 1:
-            number, row = self._part(number, order[-1], variant.thick)
+            number, low = self._part(number, order[-1], variant.thick)
             own = code.op(f"zext i32 {code.op(f'lshr i32 {thread}, {wide.bit_length() - 1}')} to i64")
-            row, fits = self._within(code.op(f"add i64 {row}, {own}"), self.extent(order[-1]))
-            near, inside, order = [row], self.both(inside, fits), order[:-1]
+            row, order = code.op(f"add i64 {low}, {own}"), order[:-1]
         number, first = self._part(number, order[-1], variant.stack)
         far = self.split(number, [self.extent(a) for a in order[:-1]]) if order[:-1] else []
-        self.memory.deferred = []
-        for k in range(variant.stack):
-            place, fits = self._within(code.op(f"add i64 {first}, {k}"), self.extent(order[-1]))
-            self.memory.guard = self.both(inside, fits)
-            self.places = [*far, place, *near]
-            self.unit(column)
-        self.memory.flush()
+        end = self.extent(order[-1])
+        whole = code.op(f"icmp ule i64 {code.op(f'add i64 {first}, {variant.stack}')}, {end}")
+        if row:
+            edge = code.op(f"icmp ule i64 {code.op(f'add i64 {low}, {variant.thick}')}, {self.extent(near)}")
+            whole = code.op(f"and i1 {whole}, {edge}")
+        simple, clipped, done = code.label("whole"), code.label("clipped"), code.label("done")
+        branch(code, whole, simple, clipped)
+        for label in (simple, clipped):
+            code.start(label)
+            self.memory.deferred = []
+            for k in range(variant.stack):
+                place, self.memory.guard, last = code.op(f"add i64 {first}, {k}"), inside, row
+                if label == clipped:  # what is not there repeats the last row that is
+                    place, fits = self._within(place, end)
+                    self.memory.guard = self.both(inside, fits)
+                    if row:
+                        last, fits = self._within(row, self.extent(near))
+                        self.memory.guard = self.both(self.memory.guard, fits)
+                self.places = [*far, place, *([last] if row else [])]
+                self.unit(column)
+            self.memory.flush()
+            self.memory.guard = None
+            code.add(f"br label %{done}")
+        code.start(done)
 
     def _within(self, number: str, end: str) -> tuple[str, str]:
         """The number, or the last one there is, and whether it is there."""
@@ -395,8 +411,7 @@ class DeviceEmitter(Emitter):
 
     def _scan(self) -> None:
         """One tile of a row for each block, in the order in which blocks begin."""
-        assert self.group is not None
-        place = self.chunks.ticket(self.group)
+        place = self.special("ctaid.x")
         self.chunks.number = self.code.op(f"urem i64 {place}, %chunks")
         self.unit(self.code.op(f"udiv i64 {place}, %chunks"))
 

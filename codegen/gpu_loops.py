@@ -211,32 +211,44 @@ class DeviceLoops(Loops):
         """A chunk of two folded axes: each thread has one index of the first, and goes through some of the second."""
         code, device = self.code, self.device
         assert device.group is not None
-        extent, block = device.extent(axes[0]), device.variant.block
+        extent, block = device.extent(axes[0]), device.variant.block * device.variant.stack
         blocks = code.op(f"udiv i64 {code.op(f'add i64 {extent}, {block - 1}')}, {block}")
         first = code.op(f"mul i64 {code.op(f'urem i64 {self._chunk()}, {blocks}')}, {block}")
         first = code.op(f"add i64 {first}, {device.group.number}")
-        within = code.op(f"icmp ult i64 {first}, {extent}")
-        outer = frame.enter(axes[0], code.op(f"select i1 {within}, i64 {first}, i64 0"))
-        self._between(between, outer)
-        lanes = self._lanes(loop, 1, axes, outer)
+        points: list[tuple[Frame, str]] = []
+        for k in range(device.variant.stack):
+            place = code.op(f"add i64 {first}, {k * device.variant.block}")
+            within = code.op(f"icmp ult i64 {place}, {extent}")
+            points.append((frame.enter(axes[0], code.op(f"select i1 {within}, i64 {place}, i64 0")), within))
+            self._between(between, points[-1][0])
+        lanes = self._lanes(loop, 1, axes, frame)
         packing = Packing({n: device.kinds[n] for n in loop.folds}, lanes)
         start = code.op(f"mul i64 {code.op(f'udiv i64 {self._chunk()}, {blocks}')}, %length")
         stop = self._lesser(code.op(f"add i64 {start}, %length"), device.extent(axes[1]))
 
         def at(index: str, flat: State) -> State:
-            now = packing.cut(flat)
-            elements = self._body([], body, outer.enter(axes[1], index), True)
-            return packing.flat({n: join(code, device.kinds[n], 1, now[n], elements[n]) for n in loop.folds})
+            result: State = []
+            for k, (outer, _) in enumerate(points):
+                now = packing.cut(flat[k * width : (k + 1) * width])
+                elements = self._body([], body, outer.enter(axes[1], index), True)
+                result += packing.flat({n: join(code, device.kinds[n], 1, now[n], elements[n]) for n in loop.folds})
+            return result
 
         flat = packing.flat({n: device.kinds[n].identity(1) for n in loop.folds})
+        width = len(flat)
         written = dict(device.variant.fixed)
         unroll = 0 if any(isinstance(s, Loop) and s.axis not in written for s in body.steps) else UNROLL
-        done = packing.cut(counted(code, start, stop, 1, packing.types(), flat, at, unroll))
-        for n in loop.folds:
-            kind = device.kinds[n]
-            done[n] = choose(code, 1, within, kind.types(1), done[n], kind.identity(1))
-            self.partial.add(n)
-        return done, lanes
+        count = len(points)
+        ends = counted(code, start, stop, 1, packing.types() * count, flat * count, at, unroll)
+        total: States = {}
+        for k, (_, within) in enumerate(points):
+            done = packing.cut(ends[k * width : (k + 1) * width])
+            for n in loop.folds:
+                kind = device.kinds[n]
+                mine = choose(code, 1, within, kind.types(1), done[n], kind.identity(1))
+                total[n] = join(code, kind, 1, total[n], mine) if k else mine
+        self.partial.update(loop.folds)
+        return total, lanes
 
     def _lesser(self, a: str, b: str) -> str:
         return self.code.call("i64", "llvm.smin.i64", ("i64", a), ("i64", b))

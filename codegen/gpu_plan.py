@@ -12,9 +12,9 @@ import math
 from typing import NamedTuple
 
 from .folds import kind_of
-from .gpu_emit import Variant, plan_level
+from .gpu_emit import COUNTERS, Variant, plan_level
 from .gpu_loops import nest
-from .gpu_scans import entries
+from .gpu_scans import CELL, entries
 from .gpu_tiles import SHARED, SIDE, lying, room
 from .kernel import ABSENT, UNIT, Kernel, Load
 from .schedule import CHEAP, Goal, Level, Loop, Scheduler, axes_mask, bits, vector_axis
@@ -51,7 +51,7 @@ class Pass(NamedTuple):
         variant = self.variant
         if variant.role == "scan":
             return self.units, 1
-        each = variant.block // variant.group * (1 if variant.rows else variant.stack)
+        each = variant.block // variant.group * (1 if variant.rows or variant.square else variant.stack)
         blocks = -(-self.units // (each // variant.thick))
         return blocks, self.chunks if variant.role == "part" else self.rows
 
@@ -323,10 +323,13 @@ class Choice:
     def _square(self, variant: Variant, axes: tuple[int, ...]) -> Pass:
         """Chunks of the two axes of a fold."""
         first, second = (self.extents[a] for a in axes)
-        blocks = -(-first // THREADS)
+        stack = 2 if first >= 2 * THREADS else 1
+        blocks = -(-first // (THREADS * stack))
         parts = max(min(-(-2 * BLOCKS // blocks), second // 64, (MOST - 1) // blocks), 1)
         length = -(-second // parts)
-        return self.one(variant._replace(square=True, lanes=1, even=True), blocks * -(-second // length), length)
+        return self.one(
+            variant._replace(square=True, stack=stack, lanes=1, even=True), blocks * -(-second // length), length
+        )
 
     def _chunked_scans(self, axes: int, folds: list[int], stores: tuple[int, ...]) -> list[Pass]:
         """The launch of independent scans along one long axis; none if units alone are enough."""
@@ -399,10 +402,12 @@ def alignment(
     return aligned, half, natural
 
 
-def state_words(kernel: Kernel, step: Pass) -> int:
-    """Words of the states that blocks leave for each other."""
-    registers = sum(len(kind_of(kernel, n).scalars()) for n in step.variant.folds)
-    return registers * step.points * (entries(step.chunks) if step.variant.role == "scan" else step.chunks)
+def state_words(kernel: Kernel, step: Pass) -> tuple[int, int]:
+    """Words that blocks leave for each other: of 64 bits among the states, of 32 among the signals."""
+    registers = step.points * sum(len(kind_of(kernel, n).scalars()) for n in step.variant.folds)
+    if step.variant.role == "scan":
+        return 0, COUNTERS + CELL * registers * entries(step.chunks)
+    return registers * step.chunks, COUNTERS
 
 
 def value_words(kernel: Kernel, n: int) -> int:

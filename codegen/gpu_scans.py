@@ -1,7 +1,8 @@
 """Scans of long rows in one pass over memory: each block has a tile in registers, and looks at what those before left.
 
 The association is a tree fixed by the extents: lanes of a warp, steps of a thread, warps of a tile; then tiles by
-groups of 32, groups by supergroups of 32, supergroups one after the other.  A tile waits only for earlier ones.
+groups of 32, groups by supergroups of 32, supergroups one after the other.  A tile waits only for earlier ones: blocks
+begin in the order of their numbers, as NVIDIA's own library of scans takes for granted.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .folds import Kind, choose, join, lift
-from .frame import Frame, State, branch, lanes_of, parts, whole
-from .gpu_threads import WARP, Group, barrier
+from .frame import Frame, State, begin, branch, lanes_of, parts, whole
+from .gpu_threads import BITS, WARP, Group, back, barrier, word
 from .schedule import Loop
 
 if TYPE_CHECKING:
@@ -158,89 +159,95 @@ class OnePass:
 
     def _first_warp(self, total: dict[int, State]) -> dict[int, State]:
         code, tile = self.code, self.tile
-        levels = Entries(self)
-        number, sum_of = tile, total
-        earlier: dict[int, State] = {}
-        self._publish(levels, 0, number, total)
-        for level in (0, 1):
-            around = self._combine(levels, level, number)
-            earlier = self._join(around, earlier) if earlier else around
-            sum_of = self._join(around, sum_of)
-            mask = (1 << RADIX * (level + 1)) - 1
-            upper = code.op(f"lshr i64 {number}, {RADIX}")
-            ends = code.op(f"icmp eq i64 {code.op(f'and i64 {tile}, {mask}')}, {mask}")
-            tell, told = code.label("tell"), code.label("told")
-            branch(code, ends, tell, told)
-            code.start(tell)
-            mine = sum_of
-            if level == 1:
-                mine = self._join(self._previous(levels, upper), sum_of)
-            self._publish(levels, level + 1, upper, mine)
-            code.add(f"br label %{told}")
-            code.start(told)
-            number = upper
-        return self._join(self._previous(levels, number), earlier)
+        cells = Cells(self)
+        group, above = code.op(f"lshr i64 {tile}, {RADIX}"), code.op(f"lshr i64 {tile}, {2 * RADIX}")
+        self._publish(cells, 0, tile, total)
+        told = self._if_last(tile, RADIX)  # of a group: whole groups need it at once
+        tiles = self._over(self._await(cells, [self._around(cells, 0, tile)])[0])
+        self._publish(cells, 1, group, self._join(tiles, total))
+        begin(code, told)
+        wanted = [self._around(cells, 0, tile), self._around(cells, 1, group), self._previous(cells, above)]
+        first, second, before = self._await(cells, wanted)
+        tiles, groups = self._over(first), self._over(second)
+        told = self._if_last(tile, 2 * RADIX)
+        every = self._join(groups, self._join(tiles, total))
+        self._publish(cells, 2, above, self._join(before, every))
+        begin(code, told)
+        return self._join(self._join(before, groups), tiles)
+
+    def _if_last(self, tile: str, width: int) -> str:
+        """Begin what only the last tile of each 2**width does; gives the label behind it."""
+        code, mask = self.code, (1 << width) - 1
+        tell, told = code.label("tell"), code.label("told")
+        branch(code, code.op(f"icmp eq i64 {code.op(f'and i64 {tile}, {mask}')}, {mask}"), tell, told)
+        code.start(tell)
+        return told
 
     def _join(self, a: dict[int, State], b: dict[int, State]) -> dict[int, State]:
         return {n: join(self.code, kind, 1, a[n], b[n]) for n, kind in self.kinds.items()}
 
-    def _publish(self, levels: Entries, level: int, number: str, states: dict[int, State]) -> None:
-        """The first lane leaves states, and then says so."""
-        code, chunks = self.code, self.emitter.chunks
-        entry = levels.entry(level, number)
+    def _over(self, states: dict[int, State]) -> dict[int, State]:
+        return {n: self.group.over_warp(kind, states[n]) for n, kind in self.kinds.items()}
+
+    def _publish(self, cells: Cells, level: int, number: str, states: dict[int, State]) -> None:
+        """The first lane leaves states for others."""
+        code = self.code
+        entry = cells.entry(level, number)
         put, done = code.label("put"), code.label("done")
         branch(code, code.op(f"icmp eq i32 {self.group.lane}, 0"), put, done)
         code.start(put)
         for n, kind in self.kinds.items():
-            for t, r, where in zip(kind.scalars(), states[n], levels.places(n, entry), strict=True):
-                chunks.put(t, r, where)
-        where = code.op(f"getelementptr i32, ptr {levels.flags}, i64 {entry}")
-        code.add(f'store atomic i32 {levels.epoch}, ptr {where} syncscope("device") release, align 4')
-        code.add(f"br label %{done}")
-        code.start(done)
+            for t, r, where in zip(kind.scalars(), states[n], cells.places(n, entry), strict=True):
+                cells.put(t, r, where)
+        begin(code, done)
 
-    def _await(self, levels: Entries, entry: str, some: str) -> None:
-        """Wait until an entry is there; lanes that want none do not wait."""
+    def _await(self, cells: Cells, wanted: list[tuple[str, str]]) -> list[dict[int, State]]:
+        """The states of some entries, each with whether this lane wants it, once all of them are there."""
         code = self.code
-        look, found = code.label("look"), code.label("found")
-        branch(code, some, look, found)
-        code.start(look)
-        where = code.op(f"getelementptr i32, ptr {levels.flags}, i64 {entry}")
-        seen = code.op(f'load atomic i32, ptr {where} syncscope("device") acquire, align 4')
-        branch(code, code.op(f"icmp eq i32 {seen}, {levels.epoch}"), found, look)
-        code.start(found)
+        places = [{n: cells.places(n, entry) for n in self.kinds} for entry, _ in wanted]
+        look, there = code.label("look"), code.label("there")
+        begin(code, look)
+        found: list[dict[int, State]] = []
+        ready = "true"
+        for (_, some), where in zip(wanted, places, strict=True):
+            states: dict[int, State] = {}
+            for n, kind in self.kinds.items():
+                states[n] = []
+                for t, place in zip(kind.scalars(), where[n], strict=True):
+                    register, fresh = cells.get(t, place)
+                    states[n].append(register)
+                    fresh = code.op(f"or i1 {fresh}, {code.op(f'xor i1 {some}, true')}")
+                    ready = code.op(f"and i1 {ready}, {fresh}")
+            found.append(states)
+        branch(code, ready, there, look)
+        code.start(there)
+        return [
+            {n: choose(code, 1, some, kind.types(1), states[n], kind.identity(1)) for n, kind in self.kinds.items()}
+            for (_, some), states in zip(wanted, found, strict=True)
+        ]
 
-    def _fetch(self, levels: Entries, entry: str, some: str) -> dict[int, State]:
-        self._await(levels, entry, some)
-        found = {}
-        for n, kind in self.kinds.items():
-            state = [
-                self.emitter.chunks.get(t, where)
-                for t, where in zip(kind.scalars(), levels.places(n, entry), strict=True)
-            ]
-            found[n] = choose(self.code, 1, some, kind.types(1), state, kind.identity(1))
-        return found
-
-    def _combine(self, levels: Entries, level: int, number: str) -> dict[int, State]:
-        """All tiles (or groups) of the present group (or supergroup) before `number`; one for each lane."""
+    def _around(self, cells: Cells, level: int, number: str) -> tuple[str, str]:
+        """Each lane's tile (or group) of the present group (or supergroup), wanted if it lies before `number`."""
         code = self.code
         first = code.op(f"and i64 {number}, {-(1 << RADIX)}")
         index = code.op(f"add i64 {first}, {code.op(f'zext i32 {self.group.lane} to i64')}")
         some = code.op(f"icmp ult i64 {index}, {number}")
-        safe = code.op(f"select i1 {some}, i64 {index}, i64 0")
-        found = self._fetch(levels, levels.entry(level, safe), some)
-        return {n: self.group.over_warp(kind, found[n]) for n, kind in self.kinds.items()}
+        return cells.entry(level, code.op(f"select i1 {some}, i64 {index}, i64 0")), some
 
-    def _previous(self, levels: Entries, number: str) -> dict[int, State]:
+    def _previous(self, cells: Cells, number: str) -> tuple[str, str]:
         """All supergroups before `number`."""
         code = self.code
         some = code.op(f"icmp ne i64 {number}, 0")
         earlier = code.op(f"select i1 {some}, i64 {code.op(f'sub i64 {number}, 1')}, i64 0")
-        return self._fetch(levels, levels.entry(2, earlier), some)
+        return cells.entry(2, earlier), some
 
 
-class Entries:
-    """Where tiles, groups and supergroups of this block's row leave their states and flags."""
+class Cells:
+    """Where tiles, groups and supergroups of this block's row leave their states.
+
+    A cell holds one register in words of 64 bits, each with 32 bits of it below the launch's number: who sees the
+    number in a word sees what belongs to it, in whatever order words are written.
+    """
 
     def __init__(self, scan: OnePass) -> None:
         from .gpu_emit import COUNTERS
@@ -254,21 +261,53 @@ class Entries:
         second = code.op(f"add i64 {first}, %chunks")
         self.firsts = [first, second, code.op(f"add i64 {second}, {groups}")]
         self.every = code.op(f"mul i64 {every}, {emitter.extents_of(emitter.variant.axes)}")
-        self.flags = code.op(f"getelementptr i32, ptr %signals, i64 {COUNTERS}")
-        self.epoch = code.op("trunc i64 %epoch to i32")
+        self.base = code.op(f"getelementptr i32, ptr %signals, i64 {COUNTERS}")
+        self.stamp = code.op("shl i64 %epoch, 32")
 
     def entry(self, level: int, number: str) -> str:
         """Number of an entry."""
         return self.code.op(f"add i64 {self.firsts[level]}, {number}")
 
     def places(self, n: int, entry: str) -> list[str]:
-        """Where the registers of a scan's state lie."""
+        """The cells of an entry's state of scan `n`."""
         code, chunks = self.code, self.scan.emitter.chunks
         found = []
         for register in range(len(self.scan.kinds[n].scalars())):
-            at = code.op(f"mul i64 {self.every}, {chunks.slot(n, register)}")
-            found.append(code.op(f"getelementptr i64, ptr %states, i64 {code.op(f'add i64 {at}, {entry}')}"))
+            at = code.op(f"add i64 {code.op(f'mul i64 {self.every}, {chunks.slot(n, register)}')}, {entry}")
+            found.append(code.op(f"getelementptr [2 x i64], ptr {self.base}, i64 {at}"))
         return found
+
+    def put(self, type: str, register: str, where: str) -> None:
+        """Fill a cell."""
+        code, bits = self.code, word(self.code, type, register)
+        if BITS[type] < 64:
+            both = code.op(f"or i64 {code.op(f'zext i32 {bits} to i64')}, {self.stamp}")
+            code.add(f"store volatile i64 {both}, ptr {where}, align 16")
+            return
+        halves = code.op(f"and i64 {bits}, {0xFFFFFFFF}"), code.op(f"lshr i64 {bits}, 32")
+        vector = "poison"
+        for k, half in enumerate(halves):
+            both = code.op(f"or i64 {half}, {self.stamp}")
+            vector = code.op(f"insertelement <2 x i64> {vector}, i64 {both}, i64 {k}")
+        code.add(f"store volatile <2 x i64> {vector}, ptr {where}, align 16")
+
+    def get(self, type: str, where: str) -> tuple[str, str]:
+        """(register, whether it is there) of a cell."""
+        code = self.code
+        if BITS[type] < 64:
+            words = [code.op(f"load volatile i64, ptr {where}, align 16")]
+        else:
+            both = code.op(f"load volatile <2 x i64>, ptr {where}, align 16")
+            words = [code.op(f"extractelement <2 x i64> {both}, i64 {k}") for k in (0, 1)]
+        fresh = [code.op(f"icmp eq i64 {code.op(f'lshr i64 {w}, 32')}, %epoch") for w in words]
+        if len(words) == 1:
+            return back(code, type, code.op(f"trunc i64 {words[0]} to i32")), fresh[0]
+        low = code.op(f"and i64 {words[0]}, {0xFFFFFFFF}")
+        bits = code.op(f"or i64 {code.op(f'shl i64 {words[1]}, 32')}, {low}")
+        return back(code, type, bits), code.op(f"and i1 {fresh[0]}, {fresh[1]}")
+
+
+CELL = 4  # words of 32 bits
 
 
 def entries(chunks: int) -> int:

@@ -11,7 +11,7 @@ from .text import Code
 
 WARP = 32
 _ALL = ("i32", "-1")
-_BITS = {"i1": 1, "i8": 8, "i16": 16, "half": 16, "i32": 32, "float": 32, "i64": 64, "double": 64}
+BITS = {"i1": 1, "i8": 8, "i16": 16, "half": 16, "i32": 32, "float": 32, "i64": 64, "double": 64}
 
 
 def special(code: Code, name: str) -> str:
@@ -30,35 +30,36 @@ def fence(code: Code) -> None:
     code.add('fence syncscope("device") acq_rel')
 
 
-def _word(code: Code, type: str, value: str) -> str:
+def word(code: Code, type: str, value: str) -> str:
     """A register's bits as i32 or i64."""
-    bits = _BITS[type]
+    bits = BITS[type]
     if type in ("half", "float", "double"):
         value = code.op(f"bitcast {type} {value} to i{bits}")
     return code.op(f"zext i{bits} {value} to i32") if bits < 32 else value
 
 
-def _back(code: Code, type: str, word: str) -> str:
-    bits = _BITS[type]
-    if bits < 32:
-        word = code.op(f"trunc i32 {word} to i{bits}")
-    return code.op(f"bitcast i{bits} {word} to {type}") if type in ("half", "float", "double") else word
+def back(code: Code, type: str, bits: str) -> str:
+    """A register of such bits."""
+    size = BITS[type]
+    if size < 32:
+        bits = code.op(f"trunc i32 {bits} to i{size}")
+    return code.op(f"bitcast i{size} {bits} to {type}") if type in ("half", "float", "double") else bits
 
 
 def shuffle(code: Code, how: str, type: str, value: str, lane: str) -> str:
     """What another lane of the warp holds: `how` is "down", "up" or "idx"."""
-    word = _word(code, type, value)
+    bits = word(code, type, value)
     clamp = ("i32", "0" if how == "up" else "31")
 
     def one(part: str) -> str:
         return code.call("i32", f"llvm.nvvm.shfl.sync.{how}.i32", _ALL, ("i32", part), ("i32", lane), clamp)
 
-    if _BITS[type] < 64:
-        return _back(code, type, one(word))
-    low = one(code.op(f"trunc i64 {word} to i32"))
-    high = one(code.op(f"trunc i64 {code.op(f'lshr i64 {word}, 32')} to i32"))
+    if BITS[type] < 64:
+        return back(code, type, one(bits))
+    low = one(code.op(f"trunc i64 {bits} to i32"))
+    high = one(code.op(f"trunc i64 {code.op(f'lshr i64 {bits}, 32')} to i32"))
     both = code.op(f"shl i64 {code.op(f'zext i32 {high} to i64')}, 32")
-    return _back(code, type, code.op(f"or i64 {both}, {code.op(f'zext i32 {low} to i64')}"))
+    return back(code, type, code.op(f"or i64 {both}, {code.op(f'zext i32 {low} to i64')}"))
 
 
 class Group:
