@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -234,27 +235,26 @@ _Single.__module__ = "numpy"
 _FLOATS = ("eps", "epsneg", "max", "min", "resolution", "smallest_normal", "smallest_subnormal", "tiny")
 
 
-def _attribute(name: str) -> Any:
-    def get(self: Any) -> Any:
-        value = getattr(self._numpy, name)
-        return _Single(value) if type(value) is numpy.float32 else value
-
-    return property(get)
-
-
 class finfo(numpy.finfo[Any]):
     """Limits of a floating-point type; see `numpy.finfo`."""
 
-    _made: ClassVar[dict[int, Any]] = {}
+    _made: ClassVar[dict[Any, Any]] = {}  # by NumPy's object, and by what was asked for where that is a type or a name
 
     def __new__(cls, dtype: Any) -> Any:
         """The one object for a type, as in NumPy."""
-        real = numpy.finfo(dtype)
-        found = cls._made.get(id(real))
+        plain = type(dtype) in (str, type) or isinstance(dtype, numpy.dtype)
+        found = cls._made.get(dtype) if plain else None
         if found is None:
-            found = object.__new__(cls)
-            found.__dict__.update({k: v for k, v in vars(real).items() if k not in _FLOATS}, _numpy=real)
-            cls._made[id(real)] = found
+            real = numpy.finfo(dtype)
+            found = cls._made.get(real)
+            if found is None:
+                found = cls._made[real] = object.__new__(cls)
+                found.__dict__.update({k: v for k, v in vars(real).items() if k not in _FLOATS})
+                for name in _FLOATS:
+                    value = getattr(real, name)
+                    found.__dict__["_" + name] = _Single(value) if type(value) is numpy.float32 else value
+            if plain:
+                cls._made[dtype] = found
         return found
 
     def __reduce__(self) -> Any:
@@ -263,7 +263,7 @@ class finfo(numpy.finfo[Any]):
 
 
 for _name in _FLOATS:
-    setattr(finfo, _name, _attribute(_name))
+    setattr(finfo, _name, property(operator.attrgetter("_" + _name)))
 finfo.__doc__ = numpy.finfo.__doc__
 finfo.__module__ = __package__ or "offarray"
 
