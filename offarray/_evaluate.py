@@ -177,6 +177,8 @@ def _again(node: Node) -> BaseException:
         return MovedError(f"this array was moved at {line(node.arg)}; it is used again at {line(here())}")
     if isinstance(node.error, (DeviceLostError, LostValueError)):
         return located(LostValueError(f"the value is lost: {node.error}"), node.site)
+    if isinstance(node.error, Broken):
+        return located(DeviceError(f"the evaluation of this array failed earlier: {node.error}"), node.site)
     if node.error is None:
         return RuntimeError("the evaluation of this array was interrupted after its inputs had been consumed")
     return RuntimeError(f"the evaluation of this array failed earlier: {node.error!r}")

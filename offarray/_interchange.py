@@ -22,6 +22,7 @@ from .runtime import dlpack
 from .runtime.errors import DeviceError
 
 _CUDA = (dlpack.CUDA, dlpack.CUDA_MANAGED)
+_UNSET: Any = object()
 _HOST = (dlpack.CPU, dlpack.CUDA_HOST)
 
 
@@ -73,12 +74,17 @@ def dlpack_device(x: ndarray) -> tuple[int, int]:
 
 
 def to_dlpack(
-    x: ndarray, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    x: ndarray, *, stream: Any = _UNSET, max_version: Any = None, dl_device: Any = _UNSET, copy: Any = None
 ) -> Any:
     """A capsule of the array's memory; see `numpy.ndarray.__dlpack__`.
 
     An array on a device is exported there, after all that was launched for it: the consumer's `stream` needs no wait.
+    Who leaves `dl_device` open by name, and says nothing of a stream, is NumPy, which takes the host's memory alone.
     """
+    if stream is _UNSET and dl_device is None:
+        dl_device = (dlpack.CPU, 0)
+    stream = None if stream is _UNSET else stream
+    dl_device = None if dl_device is _UNSET else dl_device
     here = resident(x)
     given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
     wanted = None if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
@@ -114,9 +120,11 @@ def _sent(x: ndarray, number: int) -> ndarray:
 
 
 def _brought(x: ndarray, max_version: Any, copy: Any) -> Any:
-    """A capsule of a copy on the host."""
+    """A capsule of the value on the host: of the array's own memory there, if nobody looks at it on the device."""
     if copy is False:
         raise ValueError("the array is on a device: it cannot be exported to the host without a copy")
+    if copy is None and not is_outside(x):
+        return plain(x).__dlpack__(max_version=max_version, dl_device=(dlpack.CPU, 0))
     return numpy.array(host(x)).__dlpack__(max_version=max_version, dl_device=(dlpack.CPU, 0))
 
 

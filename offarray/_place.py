@@ -36,6 +36,8 @@ def choose(graph: Graph, wanted: Sequence[Node], looked: bool) -> str:
         assert buffer is not None
         total += buffer.nbytes
         if buffer.device is not None and not buffer.device.host:
+            if buffer.device.outside:  # others use it there; the host would have to fetch it each time
+                return f"cuda:{buffer.device.device.number}"
             fixed = False
     if fixed and total <= SMALL:
         return "cpu"

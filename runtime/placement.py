@@ -220,6 +220,8 @@ def on_device(buffers: Sequence[Buffer], nbytes: int, flops: float = 0.0, key: H
         return name.startswith("cuda")
     if absent():
         return False
+    if any(b.device is not None and b.device.outside for b in buffers):
+        return True  # others use it there; the host would have to fetch it each time
     total = nbytes + sum(b.nbytes for b in buffers)
     up, down, each = held(buffers)
     if not down and total <= SMALL and flops <= 1e7:

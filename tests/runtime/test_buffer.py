@@ -22,7 +22,8 @@ F8, I4, OBJECT = numpy.dtype("f8"), numpy.dtype("i4"), numpy.dtype(object)
 def _fresh_pool() -> Iterator[None]:
     gc.collect()
     pool.trim()
-    yield
+    with config(device="cpu"):  # memory of the host
+        yield
     pool.trim()
 
 

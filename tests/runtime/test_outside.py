@@ -254,6 +254,18 @@ def exported(x: Any, door: str) -> tuple[Any, Any]:
     return at(tensor.pointer, tensor.shape, tensor.dtype.str), owner
 
 
+def test_numpy_takes_what_is_on_a_device_on_the_host(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.arange(float(N)) + 0)
+    v = numpy.from_dlpack(x)
+    x[3] = 30
+    assert v[3] == 30
+    v[4] = 40
+    assert float(np.evaluate(x + 1)[4]) == 41
+    y = np.asarray(Theirs(fake, numpy.arange(10.0)))
+    w = numpy.from_dlpack(y)  # memory that others look at there: a copy
+    assert w[3] == 3 and not numpy.shares_memory(w, numpy.asarray(y))
+
+
 @pytest.mark.parametrize("door", ["interface", "dlpack"])
 def test_memory_handed_out_shows_what_is_written(fake: fakedevice.FakeDevice, door: str) -> None:
     x = np.evaluate(np.arange(float(N)) + 0)
@@ -327,8 +339,9 @@ def test_requests_of_dlpack(fake: fakedevice.FakeDevice) -> None:
         x.__dlpack__(dl_device=(10, 0))
     with pytest.raises(ValueError, match="copy"):
         x.__dlpack__(dl_device=(1, 0), copy=False)
-    host, owner = dlpack.consume(x.__dlpack__(dl_device=(1, 0), max_version=(1, 1)))
+    host, owner = dlpack.consume(x.__dlpack__(dl_device=(1, 0), copy=True, max_version=(1, 1)))
     assert host.device == (1, 0) and at(host.pointer)[3] == 3
+    at(host.pointer)[3] = 30
     copied, other = dlpack.consume(x.__dlpack__(copy=True, stream=-1, max_version=(1, 1)))
     at(copied.pointer)[3] = 77
     assert float(x[3]) == 3
