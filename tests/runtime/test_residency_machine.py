@@ -12,7 +12,7 @@ from offarray.runtime.config import config
 from offarray.runtime.placement import Rates
 from tests.semantics.test_machine import drive
 
-from . import fakedevice
+from . import fakedevice, looks
 
 STEPS = int(os.environ.get("OFFARRAY_MACHINE_STEPS", "400"))
 RUN = 120
@@ -21,6 +21,13 @@ RUN = 120
 def through(first: int) -> None:
     for seed in range(first, first + STEPS, RUN):
         drive(seed, min(RUN, first + STEPS - seed), Counter())
+
+
+@pytest.mark.parametrize("memory", [0, 17_000])
+def test_small_looks(memory: int) -> None:
+    with fakedevice.installed(), config(eager_size=0, faults="deferred", device_memory=memory):
+        for seed in range(10, 10 + STEPS // 40):
+            looks.drive(seed, RUN)
 
 
 def test_everything_on_the_device() -> None:
