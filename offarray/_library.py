@@ -20,6 +20,7 @@ from ._memory import native
 from .fusion.node import READY
 from .runtime import placement, trace
 from .runtime.config import settings
+from .runtime.errors import MissingLibraryError
 
 Form = Callable[..., Any]
 _PRODUCTS = frozenset("matmul dot inner einsum tensordot ndarray.dot linalg.matmul linalg.tensordot".split())
@@ -127,11 +128,21 @@ def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer of a device's form of the public function `name`; NotImplemented where the host runs it."""
     if kwargs.get("like") is not None or not placed(args, kwargs, name):
         return NotImplemented
-    with _there():
-        answer = _own(name, args, kwargs) if name in OWN else NotImplemented
-        if answer is NotImplemented and name in COMPOSED:
+    answer = _answered(name, lambda: _own(name, args, kwargs)) if name in OWN else NotImplemented
+    if answer is NotImplemented and name in COMPOSED:
+        with _there():
             return _dispatch.composed(_implementation(name), args, kwargs)
-    return counted(name, answer)
+    return answer
+
+
+def _answered(name: str, work: Callable[[], Any]) -> Any:
+    """What `work` answers, counted; NotImplemented where the library that it needs is not there."""
+    try:
+        with _there():
+            return counted(name, work())
+    except MissingLibraryError as missing:
+        _fallback.announce(name, str(missing))
+        return NotImplemented
 
 
 def _own(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -188,10 +199,13 @@ def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
     if where is None:
         return NotImplemented
     options = kwargs or {}
-    if not placed(args, options, real.__name__):
-        return NotImplemented
-    with _there():
-        return counted(real.__name__, _form(*where)(*args, **options))
+    answer = NotImplemented
+    if placed(args, options, real.__name__):
+        form = _form(*where)
+        answer = _answered(real.__name__, lambda: form(*args, **options))
+    if answer is NotImplemented and real.__name__ == "qr_r_raw":
+        _dispatch.before_write(args[0])  # NumPy's loop overwrites its operand without a word
+    return answer
 
 
 DRAWN = frozenset("random uniform integers choice".split())
@@ -206,15 +220,15 @@ def draw(name: str, generator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     where = placement.where() if named else "cpu"
     if not where.startswith("cuda") and (where != "auto" or placement.absent()):
         return NotImplemented
-    return counted(f"random.{name}", _form("_library_random", "draw")(name, generator, args, kwargs))
+    form = _form("_library_random", "draw")
+    return _answered(f"random.{name}", lambda: form(name, generator, args, kwargs))
 
 
 def select(x: ndarray, mask: ndarray) -> Any:
     """`x[mask]` where a device selects, else NotImplemented."""
     if settings.device == "cpu" or not placed((x, mask), {}):
         return NotImplemented
-    with _there():
-        return counted("compress", _form("_library_select", "masked")(x, mask))
+    return _answered("compress", lambda: _form("_library_select", "masked")(x, mask))
 
 
 NAMES = frozenset(OWN) | COMPOSED

@@ -15,18 +15,30 @@ import numpy
 
 from . import cuda, residency
 from .buffer import Buffer
-from .errors import DeviceError, MemoryLimitError
+from .errors import DeviceError, MemoryLimitError, MissingLibraryError
 
 Array = numpy.ndarray[Any, Any]
 
 
 @cache
+def package(name: str, distribution: str) -> Any:
+    """A module of an optional package, or the exception that tells that it is missing: looked for once."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError, RuntimeError) as missing:  # the last two: of libraries that are not there
+        return MissingLibraryError(f"{distribution} is not installed as it has to be: {missing}")
+
+
+def needed(found: Any) -> Any:
+    """A module; raises where it is missing."""
+    if isinstance(found, MissingLibraryError):
+        raise MissingLibraryError(*found.args)
+    return found
+
+
 def module(name: str) -> Any:
     """The bindings of a library: "cublas", "cufft" or "cusolverDn"."""
-    try:
-        return importlib.import_module("nvmath.bindings." + name)
-    except ImportError as missing:
-        raise DeviceError(f"library steps on a device need nvmath-python: install offarray[cuda] ({missing})") from None
+    return needed(package("nvmath.bindings." + name, "nvmath-python (of offarray[cuda])"))
 
 
 def call(library: str, name: str, *args: Any) -> Any:
@@ -41,10 +53,12 @@ def call(library: str, name: str, *args: Any) -> Any:
     try:
         return getattr(found, name)(*args)
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("nvmath", "builtins"):
+        if type(error).__module__.partition(".")[0] not in ("nvmath", "cuda", "builtins"):
             raise
         if isinstance(error, (TypeError, AttributeError, OverflowError)):
             raise
+        if type(error).__name__ in ("NotSupportedError", "DynamicLibNotFoundError", "FunctionNotFoundError"):
+            raise MissingLibraryError(f"{library}.{name}: {error}") from error
         if "ALLOC" in str(error):
             raise MemoryLimitError(f"{name}: the device has not enough memory") from error
         raise DeviceError(f"{library}.{name}: {error}") from error

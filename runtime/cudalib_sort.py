@@ -5,9 +5,7 @@ in: addresses of dense arrays; out: launches on the stream.  Each pair of types 
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import importlib
 import importlib.metadata
 from types import SimpleNamespace
 from typing import Any
@@ -17,16 +15,15 @@ import numpy
 from . import cache, cudalib, trace
 from .config import settings
 from .cudalib import Step
-from .errors import DeviceError, MemoryLimitError
+from .errors import DeviceError, MemoryLimitError, MissingLibraryError
 
 
-@functools.cache
 def compute() -> Any:
     """The package `cuda.compute`."""
-    try:
-        return importlib.import_module("cuda.compute")
-    except ImportError as missing:
-        raise DeviceError(f"sorting on a device needs cuda-cccl: install offarray[cuda] ({missing})") from None
+    found = cudalib.needed(cudalib.package("cuda.compute", "cuda-cccl (of offarray[cuda])"))
+    if not hasattr(found, "make_radix_sort"):
+        raise MissingLibraryError("cuda-cccl (of offarray[cuda]) has no bindings for this Python and CUDA")
+    return found
 
 
 class Array:

@@ -35,6 +35,10 @@ class DeviceError(OffarrayError, RuntimeError):
     begun = True
 
 
+class MissingLibraryError(DeviceError):
+    """A package with a device's libraries, or its bindings, is not installed."""
+
+
 class NoDeviceError(DeviceError):
     """There is no device, its driver is not there or does not suit, or somebody else has it; it says what to do."""
 

@@ -209,6 +209,10 @@ LINALG: dict[str, Case] = {
     "eigh complex": own_vectors(POSITIVE + 1j * (SQUARE - SQUARE.T), "L"),
     **{f"qr {m} {x.shape} {x.dtype}": factors(x, m) for m in ("reduced", "complete", "r", "raw") for x in (A, A.T, C)},
     "qr of stacks": factors(STACK, "reduced"),
+    "qr of many": factors(STACK.reshape(30, 20, 10), "reduced"),
+    "qr of many complete": factors(STACK.reshape(30, 20, 10), "complete"),
+    "qr of many r": factors(STACK.reshape(30, 20, 10), "r"),
+    "svd of many": rebuilt(STACK.reshape(30, 20, 10), True),
     **{f"svd {x.shape} {x.dtype} {f}": rebuilt(x, f) for x in (A, A.T, C, C.T, STACK) for f in (False, True)},
 }
 
@@ -343,7 +347,7 @@ def draw_of(generator: Any, draw: Any) -> Any:
 
 
 # Calls of the table that run on the host.
-HOSTED = ("nothing to sum", "nanmedian of rows")
+HOSTED = ("nothing to sum", "nanmedian of rows", "qr of many r")
 
 
 def tolerance(want: Any) -> float:

@@ -12,8 +12,9 @@ from scipy import stats
 
 import offarray as np
 from offarray import _lazy, _library_device, _library_philox, _library_streams
-from offarray.runtime import placement, trace
+from offarray.runtime import cudalib, cudalib_sort, placement, trace
 from offarray.runtime.config import config
+from offarray.runtime.errors import FallbackError, MissingLibraryError
 
 from . import fakelibraries
 from .librarycases import CASES, DRAWS, HOSTED, REFUSED, REFUSED_DRAWS, compare, draw_of
@@ -172,3 +173,26 @@ def test_plans_are_kept_and_thrown_away(libraries: Any) -> None:
 def test_no_reduced_precision_is_asked_for(libraries: Any) -> None:
     np.array(numpy.eye(8, dtype="f4")) @ np.array(numpy.eye(8, dtype="f4"))
     assert set(libraries.cublas.modes) == {0}
+
+
+def test_a_missing_library_is_told_and_the_host_computes() -> None:
+    x = numpy.random.default_rng(0).standard_normal((9, 9))
+    with fakelibraries.installed(), config(eager_size=0):
+        gone = MissingLibraryError("nvmath-python is not installed")
+        cudalib.module = lambda name: cudalib.needed(gone)
+        cudalib_sort.compute = lambda: cudalib.needed(gone)
+        y = np.array(x)
+        trace.reset()
+        for run in (
+            lambda np, y: y @ y, lambda np, y: np.linalg.solve(y, y[:, 0]), lambda np, y: np.fft.fft(y),
+            lambda np, y: np.sort(y), lambda np, y: y[y > 0], lambda np, y: np.unique(y),
+            lambda np, y: np.linalg.qr(y).R,
+        ):  # fmt: skip
+            compare(run(np, y), run(numpy, x))
+        y.sort()
+        compare(y, numpy.sort(x))
+        assert trace.counters["fallbacks"] >= 7 and not trace.counters["library_steps"]
+        rng = np.random.default_rng(1)
+        assert (numpy.asarray(rng.integers(0, 100, 500)) == numpy.random.default_rng(1).integers(0, 100, 500)).all()
+        with config(fallback="raise"), pytest.raises(FallbackError, match="nvmath-python is not installed"):
+            np.array(x) @ np.array(x)
