@@ -271,10 +271,14 @@ class Copy:
                 return True
             if not self._patient():
                 return False
-            account("d2h_bytes", width * count)
-            pointer = supply.take(self.device, width * count)
+            try:
+                with supply.keeping(buffer):
+                    pointer = supply.take(self.device, width * count)
+            except MemoryLimitError:
+                return False
             dense = numpy.empty((count, width), numpy.uint8)
             try:
+                account("d2h_bytes", width * count)
                 self.device.rows(pointer, width, self.pointer + low, step, width, count)
                 self.device.download(address_of(dense), pointer, width * count)
             finally:
@@ -374,7 +378,8 @@ class Copy:
         account("h2d_bytes", width * count)
         place = {"data": (buffer.address + low, True), "shape": (count, width), "strides": (step, 1)}
         dense = numpy.ascontiguousarray(numpy.asarray(Memory(None, {**place, "typestr": "|u1", "version": 3})))
-        pointer = supply.take(self.device, width * count)
+        with supply.keeping(buffer):
+            pointer = supply.take(self.device, width * count)
         try:
             self.device.upload(pointer, address_of(dense), width * count)
             self.device.rows(self.pointer + low, step, pointer, width, width, count)

@@ -137,8 +137,11 @@ def test_guards(fake: fakedevice.FakeDevice, capsys: pytest.CaptureFixture[str])
         with pytest.raises(np.TransferError, match=f"{SIZE} bytes would be sent to the device"):
             np.evaluate(x + 1)
         y = np.evaluate(np.to_device(x) + 1)
-        with pytest.raises(np.TransferError, match="to the host"):
-            y.tolist()
+        used = fake.used
+        for key in (5, slice(3), slice(None, None, 50), slice(None)):
+            with pytest.raises(np.TransferError, match="to the host"):
+                y[key].tolist()
+        assert fake.used == used
         assert np.to_host(y).tolist()[2] == 3
     with np.transfer_guard("log"):
         np.evaluate(np.array(numpy.ones(N)) + 1)

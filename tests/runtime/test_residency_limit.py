@@ -118,3 +118,12 @@ def test_what_pending_work_reads_stays() -> None:
         e = np.to_device(np.array(numpy.full(size // 8, 4.0)))
         assert a.device == d.device == e.device == "cuda:0" and b.device == "cpu"
         assert float(later[0]) == 1 and c[0] == 2
+
+
+def test_looks_at_columns_of_what_fills_the_device() -> None:
+    with fakedevice.installed() as fake, config(eager_size=0, faults="deferred"):
+        n = numpy.arange(40_000.0).reshape(200, 200)
+        x = np.evaluate(np.array(n) * 1)
+        fake.capacity = fake.used
+        assert x[:, 7].tolist() == n[:, 7].tolist()
+        assert (numpy.asarray(x * 2) == n * 2).all()
