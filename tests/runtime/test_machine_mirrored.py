@@ -14,7 +14,7 @@ from offarray.runtime import copies, cuda, supply, trace
 from offarray.runtime.config import config
 from tests.semantics.test_machine import drive
 
-from . import fakedevice, mirror
+from . import fakedevice, looks, mirror
 
 STEPS = int(os.environ.get("OFFARRAY_MACHINE_STEPS", "240"))
 FIRST = int(os.environ.get("OFFARRAY_MACHINE_FIRST", "80000"))
@@ -50,6 +50,7 @@ def test_random_steps(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         before = dict(trace.counters)
         for seed in range(FIRST, FIRST + STEPS, RUN):
             drive(seed, min(RUN, FIRST + STEPS - seed), Counter())
+            looks.drive(seed, RUN)
         moved = {
             name: trace.counters[name] - before[name] for name in ("kernels", "h2d_bytes", "d2h_bytes", "evictions")
         }
