@@ -131,6 +131,7 @@ class Builder:
                 places[n] = size
                 size += 8 * value_words(self.kernel, n) * step.points
         launches = tuple(Launch(p, self._start(p), values_of(p.variant)) for p in passes if p.units)
+        size += size & 8  # neighbours' states are read 16 bytes at a time
         return Recipe(launches, size + states, size, places, signals)
 
     def _start(self, step: Pass) -> Callable[[list[int]], None]:

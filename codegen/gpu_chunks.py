@@ -1,6 +1,7 @@
 """What blocks leave for each other in memory: states of folds, values, and who comes first or last.
 
-in: frames and states of the emitted function; out: code.  States lie as [fold's register][chunk][unit], 8 bytes each.
+in: frames and states of the emitted function; out: code.  States lie as [fold's register][chunk][unit], with room for 8
+bytes each.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .folds import Kind, join
 from .frame import Frame, State, begin, branch, counted, parts, whole
-from .gpu_threads import barrier, fence
+from .gpu_threads import BITS, barrier, fence
 from .text import PARTS, SCALARS
 
 if TYPE_CHECKING:
@@ -62,20 +63,28 @@ class Chunks:
         raise KeyError(n)
 
     def _place(self, n: int, register: int, chunk: str, unit: str) -> str:
+        """Address of the first unit's register."""
         code, emitter = self.code, self.emitter
-        at = code.op(f"mul i64 %chunks, {self.slot(n, register)}")
-        at = code.op(f"mul i64 {code.op(f'add i64 {at}, {chunk}')}, {emitter.extents_of(emitter.variant.axes)}")
-        return code.op(f"getelementptr i64, ptr %states, i64 {code.op(f'add i64 {at}, {unit}')}")
+        units = emitter.extents_of(emitter.variant.axes)
+        room = code.op(f"mul i64 {code.op(f'mul i64 %chunks, {units}')}, {self.slot(n, register)}")
+        first = code.op(f"getelementptr i64, ptr %states, i64 {room}")
+        at = code.op(f"add i64 {code.op(f'mul i64 {chunk}, {units}')}, {unit}")
+        return code.op(f"getelementptr {self._type(n, register)}, ptr {first}, i64 {at}")
+
+    def _type(self, n: int, register: int) -> str:
+        """Type of a state's register in memory."""
+        t = self.emitter.kinds[n].scalars()[register]
+        return "i8" if t == "i1" else t
 
     def put(self, type: str, register: str, where: str) -> None:
         """Store a scalar."""
         if type == "i1":
             type, register = "i8", self.code.op(f"zext i1 {register} to i8")
-        self.code.add(f"store {type} {register}, ptr {where}, align 8")
+        self.code.add(f"store {type} {register}, ptr {where}, align {max(BITS[type] // 8, 1)}")
 
     def get(self, type: str, where: str) -> str:
         """Load a scalar."""
-        r = self.code.op(f"load {'i8' if type == 'i1' else type}, ptr {where}, align 8")
+        r = self.code.op(f"load {'i8' if type == 'i1' else type}, ptr {where}, align {max(BITS[type] // 8, 1)}")
         return self.code.op(f"trunc i8 {r} to i1") if type == "i1" else r
 
     def _lanes(self, frame: Frame) -> int:
@@ -93,25 +102,37 @@ class Chunks:
         chunk, unit = emitter.special("ctaid.y"), emitter.linear(frame, emitter.variant.axes)
         for register, (t, r) in enumerate(zip(kind.scalars(), state, strict=True)):
             place = self._place(n, register, chunk, unit)
+            if lanes > 1 and t != "i1":
+                code.add(f"store <{lanes} x {t}> {r}, ptr {place}, align {self._align(t)}")
+                continue
             for lane in range(self._lanes(frame)):
                 one = r if lanes == 1 else code.op(f"extractelement <{lanes} x {t}> {r}, i64 {lane}")
-                self.put(t, one, code.op(f"getelementptr i64, ptr {place}, i64 {lane}"))
+                self.put(t, one, code.op(f"getelementptr {self._type(n, register)}, ptr {place}, i64 {lane}"))
         if emitter.group is not None:
             code.add(f"br label %{left}")
             code.start(left)
+
+    def _align(self, type: str) -> int:
+        """Of the states of neighbours."""
+        variant = self.emitter.variant
+        return 16 if variant.even and variant.lanes * BITS[type] >= 128 else BITS[type] // 8
 
     def _fetch(self, kind: Kind, places: list[str], chunk: str, lanes: int) -> State:
         """The state of a chunk, from the places of the first chunk's registers."""
         code, fetched = self.code, []
         offset = code.op(f"mul i64 {chunk}, {self.emitter.extents_of(self.emitter.variant.axes)}")
         for t, place in zip(kind.scalars(), places, strict=True):
-            where = code.op(f"getelementptr i64, ptr {place}, i64 {offset}")
+            memory = "i8" if t == "i1" else t
+            where = code.op(f"getelementptr {memory}, ptr {place}, i64 {offset}")
             if lanes == 1:
                 fetched.append(self.get(t, where))
                 continue
+            if t != "i1":
+                fetched.append(code.op(f"load <{lanes} x {t}>, ptr {where}, align {self._align(t)}"))
+                continue
             vector = "poison"
             for k in range(lanes):
-                one = self.get(t, code.op(f"getelementptr i64, ptr {where}, i64 {k}"))
+                one = self.get(t, code.op(f"getelementptr {memory}, ptr {where}, i64 {k}"))
                 vector = code.op(f"insertelement <{lanes} x {t}> {vector}, {t} {one}, i64 {k}")
             fetched.append(vector)
         return fetched
@@ -124,7 +145,7 @@ class Chunks:
         places = [self._place(n, k, "0", unit) for k in range(len(kind.scalars()))]
         group = emitter.group
         first, step = (group.number, emitter.variant.group) if group is not None else ("0", 1)
-        ahead = max(AHEAD // (lanes if group is None else 2), 2)
+        ahead = AHEAD if group is None else AHEAD // 2
 
         def at(chunk: str, state: State) -> State:
             found = []
