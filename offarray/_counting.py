@@ -12,10 +12,11 @@ import numpy
 
 from . import _lazy, _routine
 from ._array import RealArray, fresh, host, ndarray
-from ._dispatch import NATIVE
+from ._dispatch import COUNTERPART, NATIVE
 from ._routine import Array, Space, code, kind, run, space
 from ._sorting import bounds, limits, sortable
 from .codegen import routines
+from .runtime.config import settings
 
 _LISTED = 1 << 16  # numbers of a table that costs nothing
 
@@ -147,7 +148,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         return NotImplemented
     a = _routine.ready(x)
     if a is None:
-        return NotImplemented
+        return _interp_recorded(x, grid, values, left, right)
     a, grid, values = (numpy.ascontiguousarray(v, "f8") for v in (a, grid, values))
     low = float(values[0] if left is None else left)
     high = float(values[-1] if right is None else right)
@@ -156,6 +157,28 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     words = [a, grid, values, made, grid.size, low, high, *_guide(grid)]
     run(routines.interpolate, words, ranges, 2 * a.nbytes)
     return made.handle()
+
+
+def _interp_recorded(x: ndarray, grid: Array, values: Array, left: Any, right: Any) -> Any:
+    """The same where a device runs it: a search, and arithmetic on what it finds."""
+    if not settings.device.startswith("cuda") or not _lazy.worth(x) or x._dtype != numpy.float64:
+        return NotImplemented
+    if grid.dtype != numpy.float64 or values.dtype != numpy.float64 or not numpy.isfinite(values).all():
+        return NotImplemented
+    if not (numpy.isfinite(grid).all() and (grid[1:] > grid[:-1]).all()):
+        return NotImplemented
+    call, last = COUNTERPART, grid.size - 1
+    table, heights = fresh(grid.copy()), fresh(values.copy())
+    slopes = fresh((values[1:] - values[:-1]) / (grid[1:] - grid[:-1]))
+    at = call[numpy.searchsorted](table, x, "right") - 1
+    inner = call[numpy.clip](at, 0, last - 1)
+    start, height = call[numpy.take](table, inner), call[numpy.take](heights, inner)
+    where = call[numpy.where]
+    y = call[numpy.take](slopes, inner) * (x - start) + height
+    y = where(x == grid[last], values[last], y)
+    y = where(x < grid[0], values[0] if left is None else float(left), y)
+    y = where(x > grid[last], values[last] if right is None else float(right), y)
+    return where(x == x, y, x)
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:

@@ -318,7 +318,7 @@ def _empty(pooled: Any) -> Any:
 def _zeros_like(form: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         made = form(*args, **kwargs)
-        if type(made) is not ndarray or buffers.fresh is None or not made._np.flags.c_contiguous:
+        if type(made) is not ndarray or made._np is None or buffers.fresh is None or not made._np.flags.c_contiguous:
             return made
         recorded = full(made._np.shape, 0, made._np.dtype)
         return made if recorded is NotImplemented else recorded

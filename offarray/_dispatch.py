@@ -19,7 +19,7 @@ from ._convert import _PLAIN as _PLAIN
 from ._convert import FOREIGN, HANDLE, REAL, SCALARS, SEQUENCE, Handles, classify, convert, result
 from ._memory import foreign, native
 from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
-from ._reach import JOINS, WIDE, enter, quick, quick_join, span
+from ._reach import GROWING, JOINS, WIDE, enter, quick, quick_join, span
 from ._record import before_host_write
 from ._static import static
 from .fusion.node import READY
@@ -145,7 +145,7 @@ def reason(operands: Any) -> str:
 
 def _composable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a call has pending or large arrays of ours, and no operand that goes by its own rules."""
-    total, pending, found = 0, False, False
+    total, pending, found, product = 0, False, False, 1
     stack = [*args, *kwargs.values()] if kwargs else list(args)
     while stack:
         v = stack.pop()
@@ -158,13 +158,14 @@ def _composable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
                 return False
             found = True
             total += v.size
+            product *= v.size or 1
             pending = pending or (v._at is not HOST and _waits(v._base.node))
         elif kind == SEQUENCE:
             if not set(map(type, v)) <= _PLAIN:
                 stack.extend(v)
         elif kind == FOREIGN or (kind == REAL and t is not RealArray):
             return False
-    return found and (pending or total > span(name))
+    return found and (pending or (product if name in GROWING else total) > span(name))
 
 
 def _waits(node: Any) -> bool:
@@ -252,7 +253,7 @@ def public(
     always = name in CALLBACKS
     enter(name, run)
     joins = name in JOINS
-    direct = door is host and writes is None and not always
+    direct = door is host and writes is None and not always and name not in GROWING
     if isinstance(real, types.BuiltinFunctionType):
         return _converter(real, name, run, door)  # type: ignore[no-any-return]
 

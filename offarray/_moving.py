@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from . import _lazy, _record, _routine
-from ._array import make, ndarray
+from ._array import HOST, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import native
 from ._reach import SPAN
@@ -24,6 +24,7 @@ from .runtime.config import settings
 
 _I8 = numpy.dtype("i8")
 _BOOL = numpy.dtype(bool)
+_LONG = 16  # repeats that fill vectors
 _POOLED = 1 << 18  # bytes from which NumPy's new memory is the system's fresh pages
 
 
@@ -94,6 +95,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Every element several times; see `numpy.repeat`.  Different numbers of times are NumPy's."""
     if type(a) is not ndarray or type(repeats) is not int or repeats < 1 or not _lazy.worth(a) or 0 in a._shape:
         return NotImplemented
+    if a._at is HOST and not settings.device.startswith("cuda") and settings.eager_size and repeats < _LONG:
+        return NotImplemented  # vectors of a few elements: NumPy's loop is as good
     if axis is None:
         if not a.flags.c_contiguous:
             return NotImplemented

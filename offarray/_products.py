@@ -19,6 +19,7 @@ from ._memory import native
 from ._routine import Array, code, run, space
 from .codegen import routines
 from .fusion.node import Base
+from .runtime.config import settings
 
 _TAPS = 256  # terms up to which summing directly is the best way
 
@@ -207,7 +208,7 @@ def _correlated(a: Any, v: Any, mode: Any, turned: bool) -> Any:
         return NotImplemented
     x = _routine.ready(a)
     if x is None:
-        return NotImplemented
+        return _windows(a, taps[::-1] if turned else taps, mode, common)
     x, taps = (numpy.ascontiguousarray(w, common) for w in (x, taps[::-1] if turned else taps))
     n, m = x.size, taps.size
     length, shift = {"valid": (n - m + 1, 0), "same": (n, m // 2), "full": (n + m - 1, m - 1)}[mode]
@@ -216,6 +217,34 @@ def _correlated(a: Any, v: Any, mode: Any, turned: bool) -> Any:
     ranges = _routine.shares(x.nbytes * m // 4, length)
     run(routines.correlate, words, ranges, x.nbytes + made.array.nbytes, T=code(common))
     return made.handle()
+
+
+_WINDOWS = 32  # terms of a sum that is recorded
+
+
+def _windows(a: ndarray, taps: Array, mode: str, common: Any) -> Any:
+    """The same where a device runs it: a sum of shifted windows, which is one kernel."""
+    m = taps.size
+    if not settings.device.startswith("cuda") or m > _WINDOWS or not _lazy.worth(a) or a._dtype != common:
+        return NotImplemented
+    before = {"valid": 0, "same": m // 2, "full": m - 1}[mode]
+    behind = {"valid": 0, "same": m - m // 2 - 1, "full": m - 1}[mode]
+    ends = [numpy.zeros(n, common) for n in (before, behind)]
+    x = a if mode == "valid" else concatenate([_lazy.fresh(ends[0]), a, _lazy.fresh(ends[1])])
+    if type(x) is not ndarray:
+        return NotImplemented
+    length = x._shape[0] - m + 1
+    total: Any = None
+    with numpy.errstate(all="ignore"):
+        for n, tap in enumerate(taps.astype(common)):
+            term = _lazy.apply(numpy.multiply, x[n : n + length], tap)
+            total = term if total is None else _lazy.apply(numpy.add, total, term)
+    return total
+
+
+def concatenate(arrays: list[Any]) -> Any:
+    """Joined vectors."""
+    return COUNTERPART[numpy.concatenate](arrays)
 
 
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:

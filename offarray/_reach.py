@@ -40,6 +40,7 @@ FREE = frozenset(
     put_along_axis linalg.solve linalg.lstsq
     """.split()
 )
+GROWING = frozenset("outer kron meshgrid linalg.outer".split())  # results as large as their operands' product
 JOINS = frozenset("concatenate concat stack vstack hstack dstack column_stack row_stack".split())
 _free: set[Any] = {getattr(RealArray, n) for n in FREE if hasattr(RealArray, n)}
 _light: set[Any] = {getattr(RealArray, n) for n in LIGHT if hasattr(RealArray, n)}
