@@ -14,12 +14,13 @@ from typing import Any
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-# Modules with a .pxd file beside them share C fields; _memory, _dispatch and _methods count references of their
-# callers, and stay Python.  Names have the links' folders, so that every room is compiled under its own name.
+# Modules with a .pxd file beside them share C fields; those with a .pyx file have a form in C of their own.  _memory,
+# _dispatch and _methods count references of their callers, and what stands in `_dispatch.NATIVE` is told from its
+# traceback to have been called wrongly: such modules stay Python.  Names have the links' folders, so that every room is
+# compiled under its own name.
 MODULES = (
-    "offarray._array", "offarray._creation", "offarray._direct", "offarray._errstate", "offarray._evaluate",
-    "offarray._handle", "offarray._indexing", "offarray._lazy", "offarray._place", "offarray._record",
-    "offarray._reductions", "offarray._site", "offarray._ufuncs", "offarray._views",
+    "offarray._array", "offarray._direct", "offarray._errstate", "offarray._evaluate", "offarray._handle",
+    "offarray._indexing", "offarray._lazy", "offarray._place", "offarray._record", "offarray._site", "offarray._ufuncs",
     "offarray.fusion.lower", "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.order",
     "offarray.fusion.plan", "offarray.fusion.replay", "offarray.fusion.scan", "offarray.fusion.stage",
     "offarray.fusion.tape", "offarray.fusion.view",

@@ -133,6 +133,9 @@ def eye(
     N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """Ones on a diagonal; see `numpy.eye`."""
+    if type(N) is int and (M is None or type(M) is int) and device is None and like is None:
+        if 0 <= N * (N if M is None else M) <= settings.eager_size:
+            return _lazy.fresh(numpy.eye(N, M, k, dtype, order))
     try:
         rows, diagonal = operator.index(N), operator.index(k)
         columns = rows if M is None else operator.index(M)

@@ -15,11 +15,14 @@ from cpython.object cimport (
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.slice cimport PySlice_Check
 from cpython.tuple cimport PyTuple_CheckExact
+from cpython.unicode cimport PyUnicode_CheckExact
 
 from offarray.fusion.node cimport Base, Node
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
 from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, num_of, size_of
+
+from types import MethodType as bound
 
 import numpy
 
@@ -43,6 +46,7 @@ cdef extern from *:
         type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
         PyType_Modified(type);
     }
+    #define offarray_as_method(cls) (((PyTypeObject *)(cls))->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR)
     /* A class made in Python calls methods of its base by name; these slots are the base's own functions instead. */
     static void offarray_inherit(PyObject *cls, PyObject *base) {
         PyTypeObject *to = (PyTypeObject *)cls, *from = (PyTypeObject *)base;
@@ -81,6 +85,7 @@ cdef extern from *:
     object vectorcall "PyObject_Vectorcall"(object f, PyObject **args, size_t count, PyObject *names)
     size_t counted "PyVectorcall_NARGS"(size_t flagged)
     void quick_call "offarray_quick_call"(PyObject *cls, Py_ssize_t offset)
+    void as_method "offarray_as_method"(PyObject *cls)
     void call_it "offarray_call_it"(PyObject *cls, const char *name)
     void inherit "offarray_inherit"(PyObject *cls, PyObject *base)
     object at_once "offarray_op2"(int n, object x, object y)
@@ -341,6 +346,101 @@ cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyOb
     return late(me, args, count, names)
 
 
+cdef class Method:
+    """A method that reads the array: NumPy's own for small work, `late` for any other."""
+
+    cdef object real, late
+    cdef bint bare  # whether it gives no arrays
+    cdef dict __dict__
+    cdef void *call
+
+    def __cinit__(self, real=None, late=None, bare=False):
+        self.real, self.late, self.bare = real, late, bare
+        self.call = <void *>call_method
+
+    def __get__(self, x, cls):
+        return self if x is None else bound(self, x)
+
+    def __getattr__(self, name):
+        return getattr(self.late, name)
+
+
+def method(late, real, bare):
+    """NumPy's `real` on small arrays, `late` on any other; `bare` if it gives no arrays."""
+    made = Method(real, late, bare)
+    vars(made).update({name: getattr(late, name) for name in ("__name__", "__qualname__", "__doc__", "__wrapped__")})
+    return made
+
+
+cdef Method _probe = Method()
+quick_call(<PyObject *>Method, <char *>&_probe.call - <char *><PyObject *>_probe)
+as_method(<PyObject *>Method)
+cdef object given_back = None
+
+
+cdef inline bint option(object x):
+    """Whether an argument is no array and holds none."""
+    if x is None or PyLong_CheckExact(x) or PyBool_Check(x) or PyFloat_CheckExact(x) or PyUnicode_CheckExact(x):
+        return True
+    if PyTuple_CheckExact(x):
+        for each in <tuple>x:
+            if not PyLong_CheckExact(each):
+                return False
+        return True
+    return False
+
+
+cdef object call_method(PyObject *callable, PyObject **args, size_t flagged, PyObject *names):
+    cdef Method me = <Method>callable
+    cdef Py_ssize_t count = counted(flagged), n
+    cdef PyObject *real[4]
+    cdef PyObject *root
+    cdef Handle x
+    cdef object a, r
+    if names == NULL and 1 <= count <= 4 and is_handle(<object>args[0]) and (<Handle>args[0]).mark == HOSTED:
+        x = <Handle>args[0]
+        a = x._np
+        real[0] = <PyObject *>a
+        for n in range(1, count):
+            if not option(<object>args[n]):
+                break
+            real[n] = args[n]
+        else:
+            if size_of(real[0]) <= eager_size:
+                r = vectorcall(me.real, real, count, NULL)
+                if <PyObject *>Py_TYPE(r) != array_class:
+                    if me.bare or type(r) in scalars:
+                        return r
+                elif r is a:
+                    return x
+                else:
+                    root = base_of(<PyObject *>r)
+                    if root == NULL:
+                        if (<PyObject *>r).ob_refcnt == 1:
+                            return fresh(r)
+                    elif root == <PyObject *>a or root == base_of(<PyObject *>a):
+                        return view(r, x)
+                return given_back(r, x)
+    return vectorcall(me.late, args, flagged, names)
+
+
+def learn(give_back):
+    """`give_back(value, handle)` makes of what NumPy returned for an array what the user sees."""
+    global given_back
+    given_back = give_back
+
+
+cdef dict parts = {}
+
+
+def part(cls, name, made):
+    """Give the class an attribute that is part of an array."""
+    if name == "T":
+        parts[name] = made
+    else:
+        setattr(cls, name, made)
+
+
 cdef object late(Called me, PyObject **args, Py_ssize_t count, PyObject *names):
     """The same call with the long way's function."""
     cdef Py_ssize_t n
@@ -597,6 +697,22 @@ cdef class Handle:
 
     def __invert__(self):
         return single(self, 3)
+
+    @property
+    def T(self):
+        """View of the transposed array."""
+        cdef PyObject *root
+        cdef object r
+        if self.mark == HOSTED:
+            r = self._np.T
+            root = base_of(<PyObject *>r)
+            if r is not self._np and (root == <PyObject *>self._np or root == base_of(<PyObject *>self._np)):
+                return view(r, self)
+        return parts["T"].fget(self)
+
+    @T.setter
+    def T(self, value):
+        parts["T"].fset(self, value)
 
     # --- the fields as Python sees them
 

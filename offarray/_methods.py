@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from . import _bufferslot, _dispatch, _memory, _views
+from . import _bufferslot, _dispatch, _handle, _memory, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step, written
 from ._flags import flagsobj, flatiter, setflags
@@ -378,13 +378,15 @@ def install(cls: Any) -> None:
         method.__name__ = name
         method.__qualname__ = f"ndarray.{name}"
         method.__doc__ = getattr(RealArray, name).__doc__
-        method.__wrapped__ = getattr(RealArray, name)  # what inspect.signature reads
-        setattr(cls, name, method)
+        method.__wrapped__ = real = getattr(RealArray, name)  # what inspect.signature reads
+        often = name in READS or name in LEAVES
+        setattr(cls, name, _handle.method(method, real, name in LEAVES) if often else method)
+    _handle.learn(lambda value, x: result(value, Handles([x]), 4))  # held here, by its caller in C and by `result`
     for name in ("shape", "dtype"):
         if hasattr(RealArray, "_set_" + name):
             setattr(cls, "_set_" + name, _sets(name))
     for name in ("T", "mT", "real", "imag"):
-        setattr(cls, name, _part(name))
+        _handle.part(cls, name, _part(name))
     for name in ("__array_interface__", "__array_struct__"):
         setattr(cls, name, _interface(name))
     cls.__module__ = __package__
