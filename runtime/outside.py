@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from . import buffer as buffers
-from . import cuda, placement, residency, supply
+from . import cuda, late, placement, residency, supply
 from .buffer import Buffer, Export
 from .errors import DeviceError
 from .residency import Copy
@@ -41,6 +41,7 @@ class Outside(Copy):
             if not whole:
                 self.device.wait()
                 self._fetch(buffer, low, high)
+        late.looked()
 
     def put(self, buffer: Buffer) -> None:
         """Send what the host has written in its image."""
@@ -146,6 +147,7 @@ def export(buffer: Buffer) -> tuple[int, Export]:
                     found.device.retire(found)
 
             _tokens[id(here)] = weakref.ref(token, gone)
+        late.before(here)  # what is still to be found out needs the memory as it is
         here.device.synchronize()
         return here.pointer, token
 

@@ -252,6 +252,7 @@ def mourn(device: cuda.Device, reason: str) -> None:
     for buffer in supply.users():
         if buffer.device.device is device:
             buffer.device.mourn(placement.lost[device.number])
+    late.forget()
     placement.forget()
     trace.log(1, f"{placement.lost[device.number]}; the host goes on")
 

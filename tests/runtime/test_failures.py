@@ -331,3 +331,17 @@ def test_memory_that_others_have(failing: Failing) -> None:
         np.evaluate(x * 2 + np.arange(float(N)))
     failing.fake.capacity = failing.fake.memory
     assert float(x[3]) == 4 and float(np.evaluate(x * 2)[3]) == 8
+
+
+def test_a_device_is_lost_while_warnings_wait(failing: Failing) -> None:
+    failing.error = lambda: DeviceLostError("cuda:0: cuCall: CUDA_ERROR_ILLEGAL_ADDRESS")
+    x = np.evaluate(np.arange(float(N)) + 1)
+    with numpy.errstate(all="warn"):
+        y = np.log(x)
+        np.evaluate(y)
+        failing.arm(0, forever=True)
+        with pytest.raises((DeviceLostError, LostValueError)):
+            y.tolist()
+    z = np.evaluate(np.arange(float(N)) * 2)  # nothing waits for the device any more
+    assert float(z[3]) == 6 and placement.where() == "cpu"
+    np.synchronize()
