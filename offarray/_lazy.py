@@ -399,6 +399,13 @@ def pending(node: Node, shape: Shape, order: tuple[int, ...]) -> ndarray:
     return x
 
 
+def single(node: Node, operands: list[Any], faulty: bool) -> Any:
+    """The value of a new node without axes, recorded from operands."""
+    x = make(Base(node), 0, (), (), node.dtype)
+    _record.commit(node, operands, faulty)
+    return scalar_of(x)
+
+
 def held(buffer: Any, dtype: DType, shape: Shape) -> ndarray:
     """A handle on memory of our own, whose elements lie in C order."""
     strides = spread(tuple(range(len(shape))), shape, dtype.itemsize)

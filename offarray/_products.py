@@ -13,12 +13,11 @@ from typing import Any
 import numpy
 
 from . import _lazy, _record, _reductions, _routine
-from ._array import RealArray, host, make, ndarray
+from ._array import RealArray, host, ndarray
 from ._dispatch import COUNTERPART, NATIVE
 from ._memory import native
 from ._routine import Array, code, run, space
 from .codegen import routines
-from .fusion.node import Base
 from .runtime.config import settings
 
 _TAPS = 256  # terms up to which summing directly is the best way
@@ -37,9 +36,7 @@ def vector_product(a: ndarray, b: ndarray, name: str) -> Any:
     product = _record.expression("multiply", [a, b], [dtype, dtype], dtype, a._shape, (0,), site)
     total = _record.fold_node(product, "add", (0,), dtype, site)
     product.alias = total.alias = name
-    made = make(Base(total), 0, (), (), dtype)
-    _record.commit(total, [a, b], _record.may_fault(product))
-    return _lazy.scalar_of(made)
+    return _lazy.single(total, [a, b], _record.may_fault(product))
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:

@@ -24,15 +24,18 @@ def device(_small_work: None) -> Iterator[Any]:
 
 
 CASES: dict[str, Any] = {
-    "convolve": lambda np, x, y: (np.convolve(x, y[:5]), np.convolve(x, y[:4], "same"), np.convolve(x, y[:5], "valid")),
-    "correlate": lambda np, x, y: (np.correlate(x, y[:5]), np.correlate(x, y[:4], "same"), np.correlate(x, y[:5], "full")),
+    "convolve": lambda np, x, y: [np.convolve(x, y[:k], mode) for k in (4, 5) for mode in ("full", "same", "valid")],
+    "correlate": lambda np, x, y: [np.correlate(x, y[:k], mode) for k in (4, 5) for mode in ("full", "same", "valid")],
     "interp": lambda np, x, y: (
-        np.interp(x, np.linspace(-1, 1, 9), np.cos(np.linspace(-1, 1, 9))), np.interp(x, [0.0, 1.0], [2.0, 3.0], left=-1.0),
+        np.interp(x, np.linspace(-1, 1, 9), np.cos(np.linspace(-1, 1, 9))),
+        np.interp(x, [0.0, 1.0], [2.0, 3.0], left=-1.0),
     ),
     "copies": lambda np, x, y: (x.copy(), np.repeat(x, 3), np.tile(x, 2), np.array(x), np.zeros_like(x) + 1),
     "joins": lambda np, x, y: (np.concatenate([x, y]), np.stack([x, y], 1), np.hstack([x, y]), np.append(x, y)),
     "outer": lambda np, x, y: (np.outer(x, y), *np.meshgrid(x, y), np.kron(x[:9], y[:9])),
-    "holes": lambda np, x, y: (np.nansum(x), np.nanmean(x), np.polyval([1.0, 2.0, 3.0], x), np.roll(x, 5), np.rot90([x, y])),
+    "holes": lambda np, x, y: (
+        np.nansum(x), np.nanmean(x), np.polyval([1.0, 2.0, 3.0], x), np.roll(x, 5), np.rot90([x, y]),
+    ),
     "moments": lambda np, x, y: (np.cov(x, y), np.corrcoef(x, y)),
 }  # fmt: skip
 
