@@ -351,7 +351,15 @@ def maker(real: Callable[..., Any]) -> Callable[..., Any]:
 def _converter(real: Callable[..., Any], name: str, run: Callable[..., Any], door: Callable[[Any], Any]) -> Any:
     """`public` for NumPy's compiled functions, which make arrays of other things: none is a composition."""
 
+    listed = real is numpy.array
+
     def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if listed and len(args) == 1 and type(args[0]) is list and not kwargs:
+            for v in args[0]:
+                if type(v) not in SCALARS:
+                    break
+            else:
+                return fresh(real(args[0]))
         if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
             return placed(made, args, kwargs)
         if args and type(args[0]) is ndarray and door is host:
