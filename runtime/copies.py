@@ -291,9 +291,9 @@ class Copy:
 
     def peek(self, offset: int, nbytes: int) -> bytes | None:
         """Bytes of the value, which the device has to hold; None where the host had better fetch everything."""
-        if not (self.first <= offset and offset + nbytes <= self.last) or not self._patient():
-            return None
         with lock:
+            if not (self.first <= offset and offset + nbytes <= self.last) or not self._patient():
+                return None
             account("d2h_bytes", nbytes)
             data = ctypes.create_string_buffer(nbytes)
             self.device.download(ctypes.addressof(data), self.pointer + offset, nbytes)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 from collections import Counter
+from typing import Any
 
+import numpy
 import pytest
 
+import offarray as np
 from offarray.runtime import copies, placement, supply, trace
 from offarray.runtime.config import config
 from offarray.runtime.placement import Rates
@@ -91,3 +96,36 @@ def test_a_device_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
         through(70_000)
         assert trace.counters["split_steps"] > before["split_steps"]
         assert trace.counters["evictions"] > before["evictions"]
+
+
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread has arrays of its own, and all read one; memory is short for all of them."""
+    plain = supply.take
+    turns = itertools.count()
+
+    def take(device: Any, nbytes: int) -> int:
+        if next(turns) % 3 == 0:
+            supply.evict(device)
+        return plain(device, nbytes)
+
+    monkeypatch.setattr(supply, "take", take)
+    with fakedevice.installed(), config(eager_size=0, faults="deferred"):
+        common = np.evaluate(np.array(numpy.arange(3000.0)) * 1)
+        problems: list[BaseException] = []
+
+        def work(seed: int) -> None:
+            try:
+                for k in range(STEPS // 100):
+                    looks.drive(seed + k, 60)
+                    assert float((common * 2).sum()) == 2 * 2999 * 1500
+                    assert common[k * 7 : k * 7 + 5].tolist() == [k * 7.0 + i for i in range(5)]
+            except BaseException as problem:
+                problems.append(problem)
+
+        threads = [threading.Thread(target=work, args=(500 + 10 * k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for problem in problems:
+            raise problem
