@@ -21,7 +21,7 @@ from .schedule import CHEAP, Goal, Level, Loop, Scheduler, axes_mask, bits, vect
 from .text import PARTS, SIZES
 
 THREADS = 256  # of a block, unless a unit wants another number
-MANY = 1 << 15  # threads that keep a large processor busy
+MANY = 1 << 17  # threads that keep a large processor busy
 BLOCKS = 1056  # blocks of 256 threads that fill it
 ROW = 1 << 15  # elements of a fold from which on several blocks share it
 KEPT = 128  # bytes of a value that one thread keeps in registers
@@ -225,7 +225,7 @@ class Choice:
         variant = variant._replace(fixed=fixed)
         if row <= 2 and inner <= 4:
             return variant
-        if fixed and self.size(axes) >= MANY and self._apart(axes, axes_mask(a for n in nests for a in n[0])):
+        if fixed and self.size(axes) >= MANY // 4 and self._apart(axes, axes_mask(a for n in nests for a in n[0])):
             return variant
         warp = self.variant("whole", stores, axes, 32, THREADS)._replace(fixed=fixed)
         if any(loop.scans for loop in loops):
@@ -288,7 +288,7 @@ class Choice:
         if not column and len(inner_axes) == 2 and self._apart(*(1 << a for a in inner_axes)):
             return self._square(variant, inner_axes), now
         if column:
-            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-4 * MANY // pass_.units)
+            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-MANY // pass_.units)
         else:
             lanes = variant.lanes if inner_axes[-1] == self.vector else 1
             deep = bool(self._loops(body)) and self._longest(loops[0]) >= 32
