@@ -93,16 +93,14 @@ def isin(
     element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *, kind: Any = None
 ) -> Any:  # fmt: skip
     """Which elements are among others; see `numpy.isin`."""
-    if type(invert) is not bool or type(assume_unique) is not bool or kind not in (None, "sort", "table"):
-        return NotImplemented
+    if type(invert) is not bool or type(assume_unique) is not bool or kind not in (None, "sort"):
+        return NotImplemented  # NumPy refuses some tables
     x, tests = _routine.ready(element), _memory(test_elements)
     if x is None or tests is None or not tests.size:
         return NotImplemented
     common = numpy.result_type(x.dtype, tests.dtype)
     if not sortable(common) or common == numpy.uint64 or "b" in (x.dtype.kind, tests.dtype.kind):
         return NotImplemented
-    if kind == "table" and common.kind == "f":
-        return NotImplemented  # NumPy refuses
     x, tests = x.astype(common, copy=False), tests.astype(common, copy=False).reshape(-1)
     made, options = space(x.shape, "?"), dict[str, Any](T=code(common), INVERT=int(invert))
     ranges = _routine.shares(x.nbytes, x.size)
