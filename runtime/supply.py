@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from . import cuda, trace
+from . import cuda, late, trace
 from .buffer import Buffer
 from .config import settings
 from .errors import MemoryLimitError
@@ -43,12 +43,15 @@ def take(device: cuda.Device, nbytes: int) -> int:
         If what one launch needs is too much.
     """
     most = limit(device)
+    if most and device.held + nbytes > most:
+        late.settle()  # lets go of what was kept for warnings to come
     while most and device.held + nbytes > most:
         if not evict(device):
             raise MemoryLimitError(f"{nbytes} bytes asked for, {device.held} in use, and device_memory is {most}")
     try:
         return device.allocate(nbytes)
     except MemoryLimitError:
+        late.settle()
         device.trim()
     while True:
         try:

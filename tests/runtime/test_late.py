@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import offarray as np
-from offarray.runtime import late
+from offarray.runtime import late, trace
 from offarray.runtime.config import config
 
 from ..codegen import emulate
@@ -87,6 +87,17 @@ def test_sources_are_kept_until_then(fake: emulate.EmulatedDevice) -> None:
         a += 1.0
         numpy.asarray(a)
     assert float(a[0]) == 0.0
+
+
+def test_memory_comes_first(fake: emulate.EmulatedDevice) -> None:
+    """What is kept for a warning alone is let go before anything is moved to the host."""
+    with config(device_memory=4 * 8 * N):
+        a = array()
+        before = trace.counters["d2h_bytes"]
+        for _ in range(8):
+            a = np.evaluate(np.sqrt(a + 2.0))
+        assert late.waiting and trace.counters["d2h_bytes"] == before
+        assert float(a[1]) > 1
 
 
 def test_in_place(fake: emulate.EmulatedDevice) -> None:
