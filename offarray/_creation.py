@@ -430,8 +430,24 @@ def _gather_index(pick: ndarray, lead: tuple[int, ...], trailing: int, extent: i
     return index
 
 
+def _taken(x: ndarray, index: int, axis: Any) -> Any:
+    """What lies at one index of an array that is pending or on a device, without a look at the rest."""
+    from . import _views  # which stands above
+
+    rank = len(x._shape)
+    if not _views.is_pending(x) or (axis is None and rank != 1) or type(axis) not in (int, type(None)):
+        return NotImplemented
+    at = 0 if axis is None else axis
+    if not -rank <= at < rank or not -x._shape[at] <= index < x._shape[at]:
+        return NotImplemented  # which NumPy raises
+    found = x[(*(slice(None),) * (at % rank), index)]
+    return _views.dense_copy(found) if type(found) is ndarray else found
+
+
 def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
     """Elements along an axis; see `numpy.take`."""
+    if type(indices) is int and type(x) is ndarray and out is None and mode == "raise":
+        return _taken(x, indices, axis)
     if type(x) is not ndarray or out is not None or mode != "raise" or type(indices) not in (ndarray, RealArray):
         return NotImplemented
     if axis is None and len(x._shape) != 1 or axis not in (None, 0):

@@ -297,7 +297,8 @@ def _svd(a: Any, signature: Any, options: Any, job: str) -> Any:
     size = max(rows, width), min(rows, width)
     for polar in (True, False):
         work = dense_copy(x) if flat else columns(x)
-        found = _singular(work, job, lead, size, polar)
+        how = "S" if polar and job == "N" else job  # without vectors the polar form gives wrong values
+        found = _singular(work, how, lead, size, polar)
         if found is not None:
             break
     assert found is not None

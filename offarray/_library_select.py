@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from . import _lazy, _record, _views
 from ._array import ndarray
-from ._library_device import address, array, cast, dense, new, np, op, owned, pending, seen, step, value_of
+from ._library_device import address, array, as_type, cast, dense, new, np, op, owned, pending, seen, step, value_of
 from ._library_sort import (
     BOOL,
     F8,
@@ -24,7 +24,6 @@ from ._library_sort import (
     found_places,
     gather,
     iota,
-    key_bits,
     keys_of,
     ranking,
     shaped,
@@ -32,7 +31,8 @@ from ._library_sort import (
     sorted_lines,
     sorted_pairs,
 )
-from .fusion.node import IOTA, Node
+from .fusion.node import IOTA, READ, Node
+from .fusion.view import View
 from .runtime import cudalib_sort as cub
 
 
@@ -243,6 +243,18 @@ def _edges(line: ndarray, bins: Any, range: Any) -> Any:
     return numpy.histogram_bin_edges(sample, bins, range)
 
 
+def _histogram(keys: ndarray, limits: ndarray, weights: Any) -> Any:
+    """Counts (or sums of weights) between the keys of edges: each element's number of edges that do not pass it."""
+    many = limits._shape[0] - 1
+    number = value_of(found_places(limits[:-1], keys, True))
+    last = _record.read(limits[-1:], (1,), (0,))
+    last = Node(READ, "", last.dtype, keys._shape, (last,), View(0, keys._shape, (0,)))
+    beyond = as_type(op("greater", value_of(keys), last, dtype=BOOL), I8)
+    numbers = pending(as_type(op("add", number, beyond), U4), [keys, limits])
+    wanted = pending(op("add", as_type(Node(IOTA, "iota", I8, (many + 1,), (), 0), U4), 1))
+    return _between(numbers, (many + 1).bit_length(), lambda k: found_places(k, wanted, False), weights)
+
+
 def on_histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """`numpy.histogram` for a number of bins or given edges."""
     x = array(a)
@@ -257,11 +269,7 @@ def on_histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None,
     if dtype.char not in "?bBhHiIlLqQefd":
         return NotImplemented
     limits = keys_of(_lazy.fresh(edges.astype(dtype)), False)
-
-    def places(keys: ndarray) -> Any:
-        return np.concatenate([found_places(keys, limits[:-1], False), found_places(keys, limits[-1:], True)])
-
-    counts = _between(keys_of(cast(line, dtype), False), key_bits(dtype), places, scale)
+    counts = _histogram(keys_of(cast(line, dtype), False), limits, scale)
     if scale is not None:
         counts = counts.astype(scale._dtype)
     if density:
