@@ -20,7 +20,8 @@ from setuptools.command.build_ext import build_ext
 # compiled under its own name.
 MODULES = (
     "offarray._array", "offarray._direct", "offarray._errstate", "offarray._evaluate", "offarray._handle",
-    "offarray._indexing", "offarray._lazy", "offarray._place", "offarray._record", "offarray._site", "offarray._ufuncs",
+    "offarray._indexing", "offarray._lazy", "offarray._ownership", "offarray._place", "offarray._record",
+    "offarray._site", "offarray._ufuncs",
     "offarray.fusion.lower", "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.order",
     "offarray.fusion.plan", "offarray.fusion.replay", "offarray.fusion.scan", "offarray.fusion.stage",
     "offarray.fusion.tape", "offarray.fusion.view",

@@ -4,7 +4,8 @@
 
 Both are timed in turn, in processor time of the thread, and the best of the runs counts: other programs disturb that
 least.  The table shows the time of one repetition with both and the ratio offarray / NumPy (above 1 is slower).
-`kernels` counts launches of one repetition: 0 means that NumPy's own loop ran, or that nothing was computed.
+`kernels` counts launches of one repetition: 0 means that NumPy's own loop ran, or that nothing was computed.  The rows
+`record` compute nothing; `replay` records and evaluates at every size.
 """
 
 from __future__ import annotations
@@ -74,6 +75,13 @@ def kernels(each: timeit.Timer) -> int:
     return trace.stats()["kernels"] - before
 
 
+def replayed(statement: str, n: int) -> tuple[list[float], int]:
+    """Seconds of NumPy's work, and of recording and evaluating the same, however small; launches."""
+    with offarray.config(eager_size=0):
+        timers = [timer(statement, False, numpy, n), timer(f"{statement}; evaluate(x)", False, offarray, n)]
+        return best(timers), kernels(timers[1])
+
+
 def recorded(statement: str, n: int) -> list[float]:
     """Seconds of NumPy's work, and of recording the same without computing it, however small."""
     former = offarray.config.get()
@@ -99,11 +107,14 @@ def main() -> None:
     measure.header(told)
     print(f"front end {'compiled' if compiled else 'in Python'}\n")
     print(f"{'row':<22} {'n':>7} {'numpy':>9} {'offarray':>9} {'ratio':>6} {'kernels':>8}")
-    for name, statement, asked in (*ROWS, ("record a * 2 + b", ROWS[1][1], None), ("record chain", CHAIN, None)):
+    more = (("record a * 2 + b", ROWS[1][1], None), ("record chain", CHAIN, None), ("replay chain", CHAIN, None))
+    for name, statement, asked in (*ROWS, *more):
         for n in SIZES:
             if options.only not in name:
                 continue
-            if asked is None:
+            if name.startswith("replay"):
+                (theirs, mine), launches = replayed(statement, n)
+            elif asked is None:
                 (theirs, mine), launches = recorded(statement, n), 0
             else:
                 timers = [timer(statement, asked, numpy, n), timer(statement, asked, offarray, n)]

@@ -56,30 +56,27 @@ cdef extern from *:
     bint fits "offarray_fits"(PyObject *o, long long *value)
 
 
-cdef class Words:
-    """A growing row of words."""
+cdef struct Words:
+    long long *at
+    Py_ssize_t count, room
 
-    cdef long long *at
-    cdef Py_ssize_t count, room
 
-    def __dealloc__(self):
-        PyMem_Free(self.at)
+cdef int grow(Words *row) except -1:
+    cdef Py_ssize_t room = 2 * row.room + 256
+    cdef void *at = PyMem_Realloc(row.at, room * sizeof(long long))
+    if at == NULL:
+        raise MemoryError()
+    row.at = <long long *>at
+    row.room = room
+    return 0
 
-    cdef int grow(self) except -1:
-        cdef Py_ssize_t room = 2 * self.room + 128
-        cdef void *at = PyMem_Realloc(self.at, room * sizeof(long long))
-        if at == NULL:
-            raise MemoryError()
-        self.at = <long long *>at
-        self.room = room
-        return 0
 
-    cdef inline int put(self, long long word) except -1:
-        if self.count == self.room:
-            self.grow()
-        self.at[self.count] = word
-        self.count += 1
-        return 0
+cdef inline int put(Words *row, long long word) except -1:
+    if row.count == row.room:
+        grow(row)
+    row.at[row.count] = word
+    row.count += 1
+    return 0
 
 
 cdef class Graph:
@@ -90,20 +87,24 @@ cdef class Graph:
 
     def __cinit__(self):
         self.order, self.leaves = [], []
-        self.words, self.uses, self.reads = Words(), Words(), Words()
+
+    def __dealloc__(self):
+        PyMem_Free(self.words.at)
+        PyMem_Free(self.uses.at)
+        PyMem_Free(self.reads.at)
 
     def kept(self):
         """What has to stay alive as long as the key is in use: all whose addresses may be in it."""
         return [(node.dtype, node.op, node.arg) for node in (*self.order, *self.leaves)]
 
     cdef inline int name(self, object o) except -1:
-        return self.words.put(<long long><PyObject *>o)
+        return put(&self.words, <long long><PyObject *>o)
 
     cdef int shape(self, object shape) except -1:
         cdef Py_ssize_t n
-        self.words.put(PyTuple_GET_SIZE(shape))
+        put(&self.words, PyTuple_GET_SIZE(shape))
         for n in range(PyTuple_GET_SIZE(shape)):
-            self.words.put(<long long><object>PyTuple_GET_ITEM(shape, n))
+            put(&self.words, <long long><object>PyTuple_GET_ITEM(shape, n))
         return 0
 
     cdef int argument(self, object o) except -1:
@@ -111,15 +112,15 @@ cdef class Graph:
         cdef long long value = 0
         cdef Py_ssize_t n
         if PyLong_CheckExact(o) and fits(<PyObject *>o, &value):
-            self.words.put(NUMBER)
-            self.words.put(value)
+            put(&self.words, NUMBER)
+            put(&self.words, value)
         elif PyTuple_Check(o):
-            self.words.put(TUPLE)
-            self.words.put(PyTuple_GET_SIZE(o))
+            put(&self.words, TUPLE)
+            put(&self.words, PyTuple_GET_SIZE(o))
             for n in range(PyTuple_GET_SIZE(o)):
                 self.argument(<object>PyTuple_GET_ITEM(o, n))
         else:
-            self.words.put(OBJECT)
+            put(&self.words, OBJECT)
             self.name(o)
         return 0
 
@@ -130,7 +131,7 @@ cpdef Graph scan(list roots):
     cdef long long base = base_, number
     base_ = base + SPAN_  # at once: an interrupted look leaves no number that the next could mistake for its own
     cdef Graph graph = Graph()
-    cdef Words words = graph.words
+    cdef Words *words = &graph.words
     cdef list stack = roots[::-1]
     cdef Node node
     cdef tuple sources
@@ -139,35 +140,35 @@ cpdef Graph scan(list roots):
         node = <Node>stack.pop()
         number = node.number - base
         if number >= 0:
-            words.put(-number)
+            put(words, -number)
             if number < HALF_:
                 graph.uses.at[number - 1] += 1
             else:
                 graph.reads.at[number - HALF_] += 1
         elif node.state == PENDING:
             graph.order.append(node)
-            graph.uses.put(1)
+            put(&graph.uses, 1)
             node.number = base + PyList_GET_SIZE(graph.order)
-            words.put(1 + node.kind)
+            put(words, 1 + node.kind)
             graph.name(node.dtype)
             if node.kind != CONST:
                 sources = <tuple>node.src
                 graph.name(node.op)
-                words.put(node.fault)
+                put(words, node.fault)
                 graph.shape(node.shape)
                 if node.arg is None:
-                    words.put(0)
+                    put(words, 0)
                 else:
                     graph.argument(node.arg)
-                words.put(node.demanded > 0)
-                words.put(PyTuple_GET_SIZE(sources))
+                put(words, node.demanded > 0)
+                put(words, PyTuple_GET_SIZE(sources))
                 for n in range(PyTuple_GET_SIZE(sources)):
                     stack.append(<object>PyTuple_GET_ITEM(sources, n))
         elif node.state == READY:
             node.number = base + HALF_ + PyList_GET_SIZE(graph.leaves)
             graph.leaves.append(node)
-            graph.reads.put(1)
-            words.put(0)
+            put(&graph.reads, 1)
+            put(words, 0)
             graph.shape(node.shape)
             graph.name(node.dtype)
         else:
@@ -177,24 +178,24 @@ cpdef Graph scan(list roots):
 
 cpdef object key_of(Graph graph, object place):
     """The key of a graph evaluated on the device `place`, or None where memory is seen under two names."""
-    cdef Words words = graph.words
+    cdef Words *words = &graph.words
     cdef PyObject *o
     cdef Node node
     cdef Buffer buffer, other
     cdef Py_ssize_t n, m, count = PyList_GET_SIZE(graph.leaves)
     cdef long long found
     cdef bint free
-    words.put(PyList_GET_SIZE(graph.order))
+    put(words, PyList_GET_SIZE(graph.order))
     for n in range(PyList_GET_SIZE(graph.order)):
         o = PyList_GET_ITEM(graph.order, n)
         found = references(o) - graph.uses.at[n] - 1  # the list
         node = <Node>o
-        words.put(found - node.taped > 0 and node.kind != CONST)
+        put(words, found - node.taped > 0 and node.kind != CONST)
     place = intern(place)
     if place not in places:
         places.add(place)
     graph.name(place)
-    words.put(donate)
+    put(words, donate)
     node = None
     for n in range(count):
         o = PyList_GET_ITEM(graph.leaves, n)
@@ -210,7 +211,7 @@ cpdef object key_of(Graph graph, object place):
             found - node.taped <= 0 and not buffer.foreign and (buffer._export is None or not buffer.shared)
             and (buffer._pooled or buffer.writeable) and buffer.nbytes == node.nbytes
         )
-        words.put(free)
-        words.put(node.kind == UPDATE)
-        words.put(buffer.nbytes)
+        put(words, free)
+        put(words, node.kind == UPDATE)
+        put(words, buffer.nbytes)
     return PyBytes_FromStringAndSize(<char *>words.at, words.count * sizeof(long long))

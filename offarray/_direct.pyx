@@ -29,7 +29,7 @@ from ._promotion import WEAK, loop_of, scalar
 from ._record import QUIET
 from ._site import _HERE, _NUMPY
 from .fusion import node as nodes
-from .fusion.view import contiguous
+from .fusion.view import View, contiguous
 from .runtime import trace
 from .runtime.config import watch
 
@@ -53,7 +53,7 @@ cdef enum:
     SIDE = 24
     KEPT = 64  # constants that are kept, by their place
 
-cdef int MAP = nodes.MAP, CONST = nodes.CONST, READY = nodes.READY
+cdef int MAP = nodes.MAP, CONST = nodes.CONST, READ = nodes.READ, READY = nodes.READY
 cdef dict told = trace.__dict__, counters = trace.counters
 cdef object serials = nodes._serial
 cdef object OPERATIONS = "operations", EVENTS = "events", NAME = "__name__", FILTERS = "filters", UNKNOWN = "<unknown>"
@@ -217,6 +217,36 @@ cdef inline Node dense(Handle x):
     return None
 
 
+cdef Node seen_at(Handle x):
+    """The node of an array that is a part of its base in C order, as it is read; None for any other."""
+    cdef Node node
+    cdef tuple shape, steps
+    cdef long long step, extent, former = 0x7fffffffffffffff
+    cdef Py_ssize_t n
+    if x.held is None:
+        x._base
+    node = x.held.node
+    if node.state > READY or node.dtype is not x._dtype or node.kind == CONST:
+        return None
+    shape, steps = x._shape, x._strides
+    if not shape or (node.buffer is not None and seen(<Buffer>node.buffer)):
+        return None
+    for n in range(len(shape)):
+        extent, step = shape[n], steps[n]
+        if extent < 2 or step <= 0 or step > former:
+            return None  # an order of axes, or a broadcast: the long way knows it
+        former = step
+    cdef Node made = Node.__new__(Node)
+    made.kind = READ
+    made.op = made.alias = ""
+    made.dtype = node.dtype
+    made.shape = shape
+    made.src = (node,)
+    made.arg = View(x.start, shape, steps)
+    made.serial = next(serials)
+    return made
+
+
 cdef inline long long size_of(tuple shape):
     cdef long long n = 1
     for extent in shape:
@@ -276,7 +306,7 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like):
     cdef Base base = Base.__new__(Base)
     base.node = node
     cdef object strides
-    if e.dtype is like.kind:
+    if e.dtype is like.kind and like.held.node.shape is shape:
         strides = like.steps if like.steps is not None else like._strides
     else:
         strides = contiguous(shape, e.dtype.itemsize)
@@ -292,6 +322,13 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like):
     return result
 
 
+cdef inline bint settled(Node node):
+    """Whether an operand's value is in memory."""
+    if node.kind == READ and node.site is None and node.state != READY:  # one of `seen_at`
+        node = <Node>(<tuple>node.src)[0]
+    return node.state == READY
+
+
 cdef object pair(Table t, object x, object y):
     cdef Node a = None, b = None, left, right
     cdef Handle like
@@ -303,11 +340,15 @@ cdef object pair(Table t, object x, object y):
         like = <Handle>x
         a = dense(like)
         if a is None:
-            return None
+            a = seen_at(like)
+            if a is None:
+                return None
         shape = a.shape
         i = num_of(<PyObject *>a.dtype)
         if type(y) is ndarray:
             b = dense(<Handle>y)
+            if b is None:
+                b = seen_at(<Handle>y)
             if b is None or (b.shape is not shape and b.shape != shape):
                 return None
             j = num_of(<PyObject *>b.dtype)
@@ -317,7 +358,9 @@ cdef object pair(Table t, object x, object y):
         like = <Handle>y
         b = dense(like)
         if b is None:
-            return None
+            b = seen_at(like)
+            if b is None:
+                return None
         shape = b.shape
         i = side(x)
         j = num_of(<PyObject *>b.dtype)
@@ -325,7 +368,7 @@ cdef object pair(Table t, object x, object y):
         return None
     if i < 0 or j < 0 or i >= TYPES or j >= TYPES or (a is not None and i >= SIDE) or (b is not None and j >= SIDE):
         return None
-    if (a is None or a.state == READY) and (b is None or b.state == READY):
+    if (a is None or settled(a)) and (b is None or settled(b)):
         size = size_of(shape)
         if size * ((a is not None) + (b is not None)) <= eager_size:
             return None
@@ -348,11 +391,13 @@ cdef object lone(Table t, Handle x):
     cdef object e
     cdef int i
     if a is None:
-        return None
+        a = seen_at(x)
+        if a is None:
+            return None
     i = num_of(<PyObject *>a.dtype)
     if i >= SIDE or i < 0:
         return None
-    if a.state == READY and size_of(a.shape) <= eager_size:
+    if settled(a) and size_of(a.shape) <= eager_size:
         return None
     e = t.found[i]
     if e is None:
