@@ -71,9 +71,10 @@ def child(name: str, device: str) -> dict[str, Any]:
             cuda.device().synchronize()
 
     if device != "cpu":
+        from offarray.codegen.compile import device_target
         from offarray.runtime import cuda
 
-        cuda.device()
+        device_target()
     if name == "plan":
         return _planning(np)
     rng = numpy.random.default_rng(0)

@@ -103,7 +103,9 @@ def device_target() -> Target:
         If it is missing, or the package cuda-bindings is.
     """
     from ..runtime import cuda, residency
-    from . import nvptx
+    from . import gpu, nvptx
+
+    assert gpu  # loaded with the device, not with the first kernel
 
     device = cuda.device()
     found = nvptx.device_target(device.arch)

@@ -411,9 +411,8 @@ class DeviceEmitter(Emitter):
 
     def _scan(self) -> None:
         """One tile of a row for each block, in the order in which blocks begin."""
-        place = self.special("ctaid.x")
-        self.chunks.number = self.code.op(f"urem i64 {place}, %chunks")
-        self.unit(self.code.op(f"udiv i64 {place}, %chunks"))
+        unit, self.chunks.number = self.split(self.special("ctaid.x"), ["0", "%chunks"])
+        self.unit(unit)
 
     def _finish_flag(self) -> None:
         code = self.code

@@ -213,7 +213,8 @@ class DeviceLoops(Loops):
         assert device.group is not None
         extent, block = device.extent(axes[0]), device.variant.block * device.variant.stack
         blocks = code.op(f"udiv i64 {code.op(f'add i64 {extent}, {block - 1}')}, {block}")
-        first = code.op(f"mul i64 {code.op(f'urem i64 {self._chunk()}, {blocks}')}, {block}")
+        column, row = device.split(self._chunk(), ["0", blocks])
+        first = code.op(f"mul i64 {row}, {block}")
         first = code.op(f"add i64 {first}, {device.group.number}")
         points: list[tuple[Frame, str]] = []
         for k in range(device.variant.stack):
@@ -223,7 +224,7 @@ class DeviceLoops(Loops):
             self._between(between, points[-1][0])
         lanes = self._lanes(loop, 1, axes, frame)
         packing = Packing({n: device.kinds[n] for n in loop.folds}, lanes)
-        start = code.op(f"mul i64 {code.op(f'udiv i64 {self._chunk()}, {blocks}')}, %length")
+        start = code.op(f"mul i64 {column}, %length")
         stop = self._lesser(code.op(f"add i64 {start}, %length"), device.extent(axes[1]))
 
         def at(index: str, flat: State) -> State:

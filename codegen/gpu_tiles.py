@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .frame import Frame, parts, whole
+from .frame import Frame, branch, parts, whole
 from .gpu_threads import barrier
 from .kernel import UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES
@@ -54,23 +54,39 @@ class Tiles:
         self.sizes = [emitter.extent(a) for a in self.axes]
 
     def emit(self) -> None:
-        """Read tiles of what lies across, and compute all points."""
+        """Compute all points; tiles that lie inside altogether are not clipped."""
+        code = self.code
+        self.others = self._others()
+        whole = None
+        for corner, size in zip(self.corner, self.sizes, strict=True):
+            fits = code.op(f"icmp ule i64 {code.op(f'add i64 {corner}, {SIDE}')}, {size}")
+            whole = fits if whole is None else code.op(f"and i1 {whole}, {fits}")
+        assert whole is not None
+        simple, clipped, done = code.label("whole"), code.label("clipped"), code.label("done")
+        branch(code, whole, simple, clipped)
+        for label in (simple, clipped):
+            code.start(label)
+            self._tile(label == clipped)
+            code.add(f"br label %{done}")
+        code.start(done)
+
+    def _tile(self, clip: bool) -> None:
+        """Read tiles of what lies across, and compute the points."""
         code, emitter = self.code, self.emitter
-        others = self._others()
         loads = lying(emitter.kernel, emitter.variant.vector, emitter.variant.tile)
         steps = range(0, SIDE, self.rows)
         arrays = {n: self._array(k, n) for k, n in enumerate(loads)}
-        read = [(n, k, self._frame(others, self.x, code.op(f"add i64 {self.y}, {k}"))[0]) for k in steps for n in loads]
+        rows = [code.op(f"add i64 {self.y}, {k}") for k in steps]
+        read = [(n, row, self._frame(clip, self.x, row)[0]) for row in rows for n in loads]
         for n, _, frame in read:
             frame.regs[n] = emitter.memory.load(frame, n)
-        rows = [code.op(f"add i64 {self.y}, {k}") for k in steps]
-        points = [self._frame(others, row, self.x) for row in rows]
+        points = [self._frame(clip, row, self.x) for row in rows]
         for frame, _ in points:  # before anybody waits
             for n, v in enumerate(emitter.kernel.values):
                 if isinstance(v.arg, Load) and not v.src and n not in loads:
                     frame.regs[n] = emitter.memory.load(frame, n)
-        for n, k, frame in read:
-            self._put(arrays[n], n, frame, code.op(f"add i64 {self.y}, {k}"))
+        for n, row, frame in read:
+            self._put(arrays[n], n, frame, row)
         barrier(code)
         emitter.memory.deferred = []
         for row, (frame, within) in zip(rows, points, strict=True):
@@ -86,8 +102,7 @@ class Tiles:
         """The indices of the block along the axes that tiles do not run along, and where its tile begins."""
         code, emitter = self.code, self.emitter
         tiles = code.op(f"udiv i64 {code.op(f'add i64 {self.sizes[0]}, {SIDE - 1}')}, {SIDE}")
-        number = emitter.special("ctaid.y")
-        outer, inner = code.op(f"udiv i64 {number}, {tiles}"), code.op(f"urem i64 {number}, {tiles}")
+        outer, inner = emitter.split(emitter.special("ctaid.y"), ["0", tiles])
         self.corner = [
             code.op(f"mul i64 {inner}, {SIDE}"),
             code.op(f"mul i64 {emitter.special('ctaid.x')}, {SIDE}"),
@@ -96,17 +111,19 @@ class Tiles:
         digits = emitter.split(outer, [emitter.extent(a) for a in order]) if order else []
         return dict(zip(order, digits, strict=True))
 
-    def _frame(self, others: dict[int, str], *places: str) -> tuple[Frame, str]:
-        """The frame at a place of the tile (or at the last one there is), and whether the place is there."""
+    def _frame(self, clip: bool, *places: str) -> tuple[Frame, str | None]:
+        """The frame at a place of the tile; with `clip` at the last one there is, and whether the place is there."""
         code, frame = self.code, Frame()
-        frame.index = dict(others)
-        fits = []
+        frame.index = dict(self.others)
+        within: str | None = None
         for axis, corner, size, place in zip(self.axes, self.corner, self.sizes, places, strict=True):
             index = code.op(f"add i64 {corner}, {place}")
-            fits.append(code.op(f"icmp ult i64 {index}, {size}"))
-            most = code.op(f"sub i64 {size}, 1")
-            frame.index[axis] = code.call("i64", "llvm.umin.i64", ("i64", index), ("i64", most))
-        return frame, code.op(f"and i1 {fits[0]}, {fits[1]}")
+            if clip:
+                within = self.emitter.both(within, code.op(f"icmp ult i64 {index}, {size}"))
+                most = code.op(f"sub i64 {size}, 1")
+                index = code.call("i64", "llvm.umin.i64", ("i64", index), ("i64", most))
+            frame.index[axis] = index
+        return frame, within
 
     # ------------------------------------------------------------------ shared memory
     def _array(self, number: int, n: int) -> str:
