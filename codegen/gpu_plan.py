@@ -30,6 +30,8 @@ LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
 WIDE = 64  # threads of a block along the vector axis, where it takes several rows
 ROWS = 4  # rows that a thread takes together where several operands may share them
+COSTLY = 2  # neighbours that a thread takes where they call for functions
+POINTS = 2  # indices of the first axis that a thread has in a fold over pairs
 SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
 WRITTEN = 8  # steps of an inner loop that is written out
 SCAN = 16  # elements of a thread in a tile of a scan
@@ -92,7 +94,7 @@ class Choice:
         if len(kernel.values) > BIG or costly > 6:
             return 1
         if costly > 2:
-            lanes = min(lanes, 2)
+            lanes = min(lanes, COSTLY)
         return lanes
 
     def variant(self, role: str, stores: tuple[int, ...], axes: int, group: int, block: int) -> Variant:
@@ -323,7 +325,7 @@ class Choice:
     def _square(self, variant: Variant, axes: tuple[int, ...]) -> Pass:
         """Chunks of the two axes of a fold."""
         first, second = (self.extents[a] for a in axes)
-        stack = 2 if first >= 2 * THREADS else 1
+        stack = POINTS if first >= POINTS * THREADS else 1
         blocks = -(-first // (THREADS * stack))
         parts = max(min(-(-2 * BLOCKS // blocks), second // 64, (MOST - 1) // blocks), 1)
         length = -(-second // parts)
