@@ -216,12 +216,12 @@ FAST = frozenset(
 
 def draw(name: str, generator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What a method of a random generator draws on a device, or NotImplemented."""
-    named = name in DRAWN or (name in FAST and settings.random == "fast")
-    where = placement.where() if named else "cpu"
-    if not where.startswith("cuda") and (where != "auto" or placement.absent()):
+    if name not in DRAWN and (name not in FAST or settings.random != "fast"):
         return NotImplemented
-    form = _form("_library_random", "draw")
-    return _answered(f"random.{name}", lambda: form(name, generator, args, kwargs))
+    module = importlib.import_module("._library_random", __package__)
+    if module.by_host():
+        return module.draw(name, generator, args, kwargs) if name in DRAWN else NotImplemented
+    return _answered(f"random.{name}", lambda: module.draw(name, generator, args, kwargs))
 
 
 def select(x: ndarray, mask: ndarray) -> Any:

@@ -15,11 +15,14 @@ import numpy
 from . import _lazy, _record
 from ._array import ndarray
 from ._library_device import as_type, evaluated, np, op, seen
-from ._library_streams import BOOL, STREAMS, U8, WORD, Stream, high_word
+from ._library_streams import BOOL, STREAMS, U8, WORD, high_word
 from .fusion.node import READ, Node
 from .fusion.view import View, contiguous
-from .runtime import placement
+from .runtime import placement, threads
 from .runtime.config import settings
+
+# The host's kernels take several times as long for a number as NumPy, and divide the numbers among threads.
+HOST_SIZE, HOST_THREADS = 1 << 20, 8
 
 DType = numpy.dtype[Any]
 F8, F4 = numpy.dtype("f8"), numpy.dtype("f4")
@@ -44,7 +47,7 @@ def _delivered(node: Node, shape: tuple[int, ...]) -> ndarray:
     return _lazy.pending(node, shape, tuple(range(len(shape))))
 
 
-def _unit(stream: Stream, count: int, dtype: DType) -> Node:
+def _unit(stream: Any, count: int, dtype: DType) -> Node:
     """Numbers in [0, 1) as NumPy makes them, and the state after them."""
     if dtype == F8:
         whole = as_type(op("right_shift", stream.words(count), 11), F8)
@@ -55,7 +58,7 @@ def _unit(stream: Stream, count: int, dtype: DType) -> Node:
     return op("multiply", whole, 1.0 / 16777216.0)
 
 
-def draw_random(stream: Stream, asked: Any, size: Any = None, dtype: Any = numpy.float64, out: Any = None) -> Any:
+def draw_random(stream: Any, asked: Any, size: Any = None, dtype: Any = numpy.float64, out: Any = None) -> Any:
     """`Generator.random`."""
     kind = numpy.dtype(dtype)
     if out is not None or kind not in (F8, F4):
@@ -64,7 +67,7 @@ def draw_random(stream: Stream, asked: Any, size: Any = None, dtype: Any = numpy
     return _delivered(_unit(stream, count, kind), shape) if count else NotImplemented
 
 
-def draw_uniform(stream: Stream, asked: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+def draw_uniform(stream: Any, asked: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     """`Generator.uniform` with numbers as limits."""
     if not all(type(v) in (int, float) or isinstance(v, numpy.floating | numpy.integer) for v in (low, high)):
         return NotImplemented
@@ -78,7 +81,7 @@ def draw_uniform(stream: Stream, asked: Any, low: Any = 0.0, high: Any = 1.0, si
 
 
 def draw_integers(
-    stream: Stream, asked: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = numpy.int64,
+    stream: Any, asked: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = numpy.int64,
     endpoint: Any = False,
 ) -> Any:  # fmt: skip
     """`Generator.integers` with numbers as limits, in 32 or 64 bits."""
@@ -99,7 +102,7 @@ def draw_integers(
     return _delivered(as_type(shifted, kind), shape)
 
 
-def _bounded(stream: Stream, count: int, reach: int, kind: DType) -> Node:
+def _bounded(stream: Any, count: int, reach: int, kind: DType) -> Node:
     """Numbers from 0 to `reach` by Lemire's multiplication: draws that it rejects are left out."""
     wide = reach > 0xFFFFFFFF
     every = WORD if wide else 0xFFFFFFFF
@@ -121,6 +124,8 @@ def _bounded(stream: Stream, count: int, reach: int, kind: DType) -> Node:
     if not threshold:
         took(count)
         return value
+    if by_host():
+        raise _Small  # draws that are left out: the host selects no quicker than NumPy draws
     kept = op("greater_equal", rest, threshold, dtype=BOOL)
     return _selected(kept, value, count, took)
 
@@ -142,7 +147,7 @@ def _selected(kept: Node, value: Node, count: int, took: Callable[[int], None]) 
 
 
 def draw_choice(
-    stream: Stream, asked: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None, axis: Any = 0,
+    stream: Any, asked: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None, axis: Any = 0,
     shuffle: Any = True,
 ) -> Any:  # fmt: skip
     """`Generator.choice` with replacement and without weights."""
@@ -162,6 +167,19 @@ FORMS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+class _Late:
+    """A stream whose state is read when it is first needed."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        stream = self._make()
+        self.__dict__.update(words=stream.words, halves=stream.halves)
+        self.__dict__.update(took_words=stream.took_words, took_halves=stream.took_halves)
+        return getattr(stream, name)
+
+
 class _Small(Exception):
     pass
 
@@ -171,20 +189,25 @@ def _asked(size: Any, itemsize: int) -> tuple[int, tuple[int, ...]]:
     found = None if size is None else _count(size)
     if found is None or found[0] <= settings.eager_size:
         raise _Small
-    where = placement.where()
-    if where != "auto" or placement.absent():
-        if not where.startswith("cuda"):
+    if by_host():
+        if found[0] < HOST_SIZE or threads.count() < HOST_THREADS:
             raise _Small
-    elif not placement.on_device((), found[0] * itemsize):
+    elif placement.where() == "auto" and not placement.on_device((), found[0] * itemsize):
         raise _Small
     return found
+
+
+def by_host() -> bool:
+    """Whether kernels of the host make the numbers."""
+    where = placement.where()
+    return not where.startswith("cuda") and (where != "auto" or placement.absent())
 
 
 def _form(name: str, source: Any) -> tuple[Any, Any]:
     """The form of a method, and what it is given before the method's own arguments."""
     if name in FORMS:
         stream: Any = next((own for real, own in STREAMS.items() if isinstance(source, real)), None)
-        return (FORMS[name] if stream else None), lambda: (stream(source), _asked)
+        return (FORMS[name] if stream else None), lambda: (_Late(lambda: stream(source)), _asked)
     if settings.random != "fast":
         return None, None
     from . import _library_philox as philox

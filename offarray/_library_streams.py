@@ -2,7 +2,7 @@
 
 in: `_library_random`; out: expressions that read nothing but small tables, and the generator's state as if NumPy had
 drawn.  PCG64 is a linear recurrence modulo 2^128: k steps are one multiplication and one addition, whose factors are
-looked up for the low and the high part of k.  Philox turns a counter into four words, each place's own.
+looked up for parts of k.  Philox turns a counter into four words, each place's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .fusion.node import IOTA, Node
 U8, I8, BOOL = (numpy.dtype(t) for t in ("u8", "i8", "?"))
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64
 WORD, WIDE = (1 << 64) - 1, (1 << 128) - 1
-LOW = 12  # bits of the place that the first table resolves
+LOW = 10  # bits of the place that each of two tables resolves
 FACTORS, STEPS = (0xD2E7470EE14C6C93, 0xCA5A826395121157), (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # of Philox
 ROUNDS = 10
 
@@ -113,15 +113,30 @@ def _table(words: list[int]) -> tuple[ndarray, ndarray]:
 
 
 @lru_cache(8)
-def _steps(increment: int) -> tuple[tuple[ndarray, ndarray], tuple[ndarray, ndarray]]:
-    """Factors and summands of 1 to 2^LOW steps."""
-    factors, summands = [], []
-    factor, summand = 1, 0
-    for _ in range(1 << LOW):
-        factor, summand = factor * MULTIPLIER & WIDE, (summand * MULTIPLIER + increment) & WIDE
-        factors.append(factor)
-        summands.append(summand)
-    return _table(factors), _table(summands)
+def _steps(increment: int) -> tuple[tuple[tuple[ndarray, ndarray], tuple[ndarray, ndarray]], ...]:
+    """Factors and summands of 1 to 2^LOW steps, and of 0, 1 ... times 2^LOW steps."""
+    found = []
+    for one, more, factor, summand in (
+        (MULTIPLIER, increment, MULTIPLIER, increment),
+        (*jump(1 << LOW, increment), 1, 0),
+    ):
+        factors, summands = [], []
+        for _ in range(1 << LOW):
+            factors.append(factor)
+            summands.append(summand)
+            factor, summand = factor * one & WIDE, (summand * one + more) & WIDE
+        found.append((_table(factors), _table(summands)))
+    return tuple(found)
+
+
+def _stepped(factor: list[Node], summand: list[Node], state: list[Node]) -> list[Node]:
+    """factor * state + summand modulo 2^128, all as upper and lower words."""
+    bottom = op("multiply", factor[1], state[1])
+    crossed = op("add", op("multiply", factor[0], state[1]), op("multiply", factor[1], state[0]))
+    lower = op("add", bottom, summand[1])
+    carry = as_type(op("less", lower, bottom, dtype=BOOL), U8)
+    upper = op("add", op("add", op("add", high_word(factor[1], state[1]), crossed), summand[0]), carry)
+    return [upper, lower]
 
 
 class Pcg64(Stream):
@@ -131,28 +146,26 @@ class Pcg64(Stream):
         super().__init__(source)
         self.state, self.increment = self.told["state"]["state"], self.told["state"]["inc"]
 
-    def _starts(self, count: int) -> tuple[ndarray, ndarray]:
-        """The state at every 2^LOW-th place."""
-        factor, summand = jump(1 << LOW, self.increment)
+    def _starts(self, count: int, index: Node) -> list[Node]:
+        """The state at every 2^(2 LOW)-th place."""
+        if count <= 1 << 2 * LOW:
+            return [_record.constant(v, U8) for v in (self.state >> 64, self.state & WORD)]
+        factor, summand = jump(1 << 2 * LOW, self.increment)
         found, state = [], self.state
-        for _ in range(-(-count >> LOW)):
+        for _ in range(-(-count >> 2 * LOW)):
             found.append(state)
             state = (state * factor + summand) & WIDE
-        return _table(found)
+        return [_look(t, index) for t in _table(found)]
 
     def at(self, places: Node, count: int) -> Node:
         """The 64-bit numbers at places below `count`."""
-        low, high = op("bitwise_and", places, (1 << LOW) - 1), op("right_shift", places, LOW)
-        factors, summands = _steps(self.increment)
-        a, b, s = (
-            [_look(t, index) for t in pair]
-            for pair, index in ((factors, low), (summands, low), (self._starts(count), high))
-        )
-        bottom = op("multiply", a[1], s[1])
-        top = op("add", high_word(a[1], s[1]), op("add", op("multiply", a[0], s[1]), op("multiply", a[1], s[0])))
-        lower = op("add", bottom, b[1])
-        carry = as_type(op("less", lower, bottom, dtype=BOOL), U8)
-        upper = op("add", op("add", top, b[0]), carry)
+        mask = (1 << LOW) - 1
+        low, middle = op("bitwise_and", places, mask), op("bitwise_and", op("right_shift", places, LOW), mask)
+        state = self._starts(count, op("right_shift", places, 2 * LOW))
+        tables = _steps(self.increment)
+        for (factors, summands), index in ((tables[1], middle), (tables[0], low)):
+            state = _stepped([_look(t, index) for t in factors], [_look(t, index) for t in summands], state)
+        upper, lower = state
         word, turn = op("bitwise_xor", upper, lower), op("right_shift", upper, 58)
         back = op("bitwise_and", op("subtract", _record.constant(64, U8), turn), 63)
         return op("bitwise_or", op("right_shift", word, turn), op("left_shift", word, back))

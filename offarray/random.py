@@ -21,9 +21,19 @@ _WRITTEN = {
 }  # fmt: skip
 
 
+def _many(args: tuple[Any, ...]) -> bool:
+    """Whether some argument may ask for more numbers than small work."""
+    for v in args:
+        if type(v) is tuple or (type(v) is int and v > settings.eager_size):
+            return True
+    return False
+
+
 def _drawing(real: Any, name: str, inner: bool = False) -> Any:
+    drawn = name in _library.DRAWN or name in _library.FAST  # kernels may make these
+
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if settings.device != "cpu" and type(self) is Generator:
+        if drawn and type(self) is Generator and (kwargs or _many(args)):
             made = _library.draw(name, self, args, kwargs)
             if made is not NotImplemented:
                 return made
