@@ -211,7 +211,7 @@ def _correlated(a: Any, v: Any, mode: Any, turned: bool) -> Any:
     length, shift = {"valid": (n - m + 1, 0), "same": (n, m // 2), "full": (n + m - 1, m - 1)}[mode]
     made = space(length, common)
     words = [x, taps, made, m, shift, n]
-    ranges = _routine.shares(x.nbytes * m // 4, length)
+    ranges = _routine.shares(x.nbytes * m // 8, length)
     run(routines.correlate, words, ranges, x.nbytes + made.array.nbytes, T=code(common))
     return made.handle()
 

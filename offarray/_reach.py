@@ -119,7 +119,7 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 def quick_join(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`impl` at once on a list of small ready arrays; NotImplemented for any other call."""
-    room = settings.eager_size
+    room = settings.eager_size if _away() else SPAN * settings.eager_size
     real = []
     for v in args[0]:
         if type(v) is not ndarray:
@@ -127,8 +127,11 @@ def quick_join(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         at = v._at
         if at is not HOST and at != v._base.node.serial:
             return NotImplemented
-        room -= v._np.size
-        real.append(v._np)
+        a = v._np
+        room -= a.size
+        real.append(a)
+        if not native(a.dtype):
+            room -= (SPAN - 1) * settings.eager_size
     if room < 0 or not set(map(type, args[1:])) <= _QUICK or not set(map(type, kwargs.values())) <= _QUICK:
         return NotImplemented
     made = impl(real, *args[1:], **kwargs)

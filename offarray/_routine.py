@@ -30,7 +30,7 @@ from .runtime.config import settings
 Array = numpy.ndarray[Any, Any]
 DType = numpy.dtype[Any]
 Ranges = Sequence[tuple[int, int]]
-SHARE = 1 << 20  # bytes that are worth a thread of their own
+SHARE = 2 << 20  # bytes that are worth a thread of their own
 _KINDS = {"b": 1, "i": 0, "u": 1, "f": 2}
 _HOST = ("auto", "cpu")
 
