@@ -12,7 +12,7 @@ import numpy
 
 from . import _creation, _lazy, _routine
 from ._array import HOST, RealArray, fresh, host, ndarray
-from ._dispatch import NATIVE, before_write
+from ._dispatch import COUNTERPART, NATIVE, before_write
 from ._memory import native
 from ._routine import Array, Ranges, Space, code, packs, raw, run, space
 from ._sorting import bounds
@@ -192,6 +192,8 @@ def write_at(x: ndarray, index: Any, value: Any, source: Any = routines.scatter,
     count = index._shape[0]
     if count <= settings.eager_size and _lazy.is_ready(index) or not native(index._dtype) or not x._shape[0]:
         return False
+    if settings.device.startswith("cuda"):
+        return source is routines.scatter and _scattered(x, index, value)
     numbers = _routine.ready(index, 0)
     given = _values(value, x._dtype, count) if numbers is not None else None
     if numbers is None or given is None or _overlap(x, index) or _overlap(x, value):
@@ -214,6 +216,32 @@ def write_at(x: ndarray, index: Any, value: Any, source: Any = routines.scatter,
         I=code(numbers.dtype),
         **bindings,
     )
+    return True
+
+
+def _scattered(x: ndarray, index: ndarray, value: Any) -> bool:
+    """The same where a device runs it: each element looks up the last index that names it."""
+    extent = x._shape[0]
+    given = type(value) is ndarray
+    if not (native(x._dtype) and x._writeable and _lazy.worth(x)) or 0 in index._shape:
+        return False
+    if given and (value._dtype != x._dtype or value._shape != index._shape):
+        return False
+    if not given and type(value) not in (bool, int, float) or _lazy._folded(x):
+        return False
+    low, high = int(index.min()), int(index.max())  # type: ignore[attr-defined]
+    if low < -extent or high >= extent:
+        return False
+    call = COUNTERPART
+    take, where = call[numpy.take], call[numpy.where]
+    index = index.astype("i8") if index._dtype != numpy.int64 else index  # type: ignore[attr-defined]
+    if low < 0:
+        index = where(index < 0, index + extent, index)  # type: ignore[operator]
+    order = call[numpy.argsort](index, kind="stable")
+    names, line = take(index, order), call[numpy.arange](extent)
+    last = call[numpy.maximum](call[numpy.searchsorted](names, line, "right") - 1, 0)
+    single = None if given else numpy.asarray(value).astype(x._dtype)[()]
+    x[...] = where(take(names, last) == line, take(value, take(order, last)) if given else single, x)
     return True
 
 

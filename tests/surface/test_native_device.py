@@ -40,6 +40,22 @@ CASES: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _written(np: Any, x: Any, y: Any) -> Any:
+    index = np.argsort(y) // 2
+    made = [x + 1 for _ in range(6)]
+    made[0][index] = y
+    made[1][index - 40] = 3.0
+    np.put(made[2], index, y)
+    made[3][index[:7]] = y[:7] * 2
+    made[4][::2][index // 2] = y
+    later = made[5] * 2
+    made[5][np.array([3, 3, 5])] = np.array([1.0, 2.0, 3.0])
+    return *made, later
+
+
+CASES["writes"] = _written
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_values_on_a_device(device: Any, name: str) -> None:
     rng = numpy.random.default_rng(8)
@@ -47,7 +63,8 @@ def test_values_on_a_device(device: Any, name: str) -> None:
     want = CASES[name](numpy, x.copy(), y.copy())
     given = np.array(x), np.array(y)
     np.evaluate(given[0] + given[1])  # both are on the device now
-    before = trace.counters["fallbacks"]
+    before, steps = trace.counters["fallbacks"], trace.counters["library_steps"]
     got = CASES[name](np, *given)
     same(got, want, 1e-12)
     assert trace.counters["fallbacks"] == before
+    assert name != "writes" or trace.counters["library_steps"] >= steps + 9  # two sorts or searches for each write
