@@ -118,7 +118,9 @@ def _turned(code: Code, x: str, y: str) -> str:
 
 def _arccos(code: Code, x: str, y: str) -> tuple[str, str]:
     area = arc(code, magnitude(code, "f8", x), magnitude(code, "f8", y))[2]
-    return _turned(code, x, y), copysign(code, "f8", area, code.op(f"fneg double {y}"))
+    sign = code.op(f"icmp slt i64 {code.op(f'bitcast double {y} to i64')}, 0")
+    below = both(code, sign, compare(code, "ord", "f8", y, y))  # what is no number counts as above
+    return _turned(code, x, y), choose(code, below, "f8", area, code.op(f"fneg double {area}"))
 
 
 def _arcsinh(code: Code, x: str, y: str) -> tuple[str, str]:

@@ -62,16 +62,15 @@ def _hyperbolic(sine: bool) -> Callable[[Code, str, str, str], tuple[str, str]]:
         s, c = (code.op(f"fmul {t} {v}, {again}") for v in (s, c))
         flat = compare(code, "oeq", part, y, 0.0)
         edge = compare(code, "oeq", part, x, 0.0)
-        product = code.op(f"fmul {t} {x}, {copysign(code, part, 1.0, y)}")
+        wild = both(code, edge, numerics_float.not_finite(code, part, y))  # a wave without phase, times zero
         if sine:
-            re = choose(code, flat, part, s, choose(code, edge, part, x, re))
+            re = choose(code, flat, part, s, choose(code, wild, part, x, re))
             im = choose(code, flat, part, y, im)
         else:
+            turned = code.op(f"fmul {t} {y}, {copysign(code, part, 1.0, x)}")
+            turned = choose(code, compare(code, "uno", part, x, x), part, y, turned)
             re = choose(code, flat, part, c, re)
-            unknown = numerics_float.not_finite(code, part, y)
-            zero = choose(code, unknown, part, 0.0, copysign(code, part, 0.0, product))
-            im = choose(code, flat, part, code.op(f"fmul {t} {y}, {copysign(code, part, 1.0, x)}"),
-                        choose(code, edge, part, zero, im))  # fmt: skip
+            im = choose(code, flat, part, turned, choose(code, wild, part, 0.0, im))
         endless = compare(code, "oeq", part, magnitude(code, part, x), math.inf)
         lost = both(code, endless, numerics_float.not_finite(code, part, y))
         return choose(code, lost, part, math.inf, re), choose(code, lost, part, math.nan, im)

@@ -86,7 +86,7 @@ def _half_next(code: Code, x: str, y: str) -> str:
     moved = code.op(f"select {b} {zero}, {t} {least}, {t} {moved}")
     result = code.op(f"bitcast {t} {moved} to {code.type('f2')}")
     same = compare(code, "oeq", "f4", *wide)
-    result = choose(code, same, "f2", y, result)
+    result = choose(code, same, "f2", x, result)
     total = real_cast(code, "f4", "f2", code.op(f"fadd float {wide[0]}, {wide[1]}"))
     return choose(code, compare(code, "uno", "f4", *wide), "f2", total, result)
 

@@ -72,7 +72,9 @@ def far(got: Array, want: Array) -> Array:
             unit = numpy.spacing(numpy.maximum(scale, numpy.where(numpy.isfinite(b), numpy.abs(b), 0)))
             fine = (a == b) | (numpy.isnan(a) & numpy.isnan(b))
             fine &= (a != 0) | (numpy.signbit(a) == numpy.signbit(b))
+            other = (a == b) & ~fine  # zeros of different signs
             parts.append(numpy.where(fine, 0, numpy.nan_to_num(numpy.abs(a - b) / unit, nan=numpy.inf)))
+            parts[-1][other] = numpy.inf
         return numpy.maximum(*parts)
 
 
