@@ -16,8 +16,8 @@ import ast
 import hashlib
 import inspect
 import textwrap
+import threading
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -415,7 +415,10 @@ class Routine(NamedTuple):
     body: Callable[[int, int, int], int]
 
 
-@cache
+_lock = threading.RLock()
+_known: dict[tuple[Any, ...], Routine] = {}
+
+
 def compiled(source: Callable[..., Any], bindings: tuple[tuple[str, Any], ...]) -> Routine:
     """The routine for given parameters."""
     short = source.__name__ + "".join(f"_{value}" for _, value in bindings).replace("-", "m").replace(".", "p")
@@ -432,4 +435,11 @@ def compiled(source: Callable[..., Any], bindings: tuple[tuple[str, Any], ...]) 
 
 def routine(source: Callable[..., Any], **bindings: Any) -> Routine:
     """The routine `source` for these parameters, compiled at the first call."""
-    return compiled(source, tuple(sorted(bindings.items())))
+    key = (source, *bindings.items())
+    found = _known.get(key)
+    if found is None:
+        with _lock:  # one module for each name
+            found = _known.get(key)
+            if found is None:
+                found = _known[key] = compiled(source, tuple(sorted(bindings.items())))
+    return found
