@@ -25,6 +25,7 @@ from .gpu_access import NARROW
 from .gpu_emit import EXTRA, Variant, emit_device, values_of
 from .gpu_launch import starter
 from .gpu_plan import Choice, Pass, alignment, state_words, value_words
+from .gpu_shifts import Alike
 from .kernel import MONOIDS, Fold, Kernel, Load, text
 from .reporting import can_rerun, with_checks
 from .schedule import UnsupportedKernel, schedule
@@ -84,6 +85,7 @@ class Builder:
         self.functions: dict[Variant, Any] = {}
         self.recipes: dict[Any, Recipe] = {}
         self.layout = layout(kernel)
+        self.alike = Alike(kernel, self.layout)
         self.narrow = [
             word + part for word, dtype in zip(self.layout.scalars, kernel.scalars, strict=True) if dtype in NARROW
             for part in range(2 if dtype[0] == "c" else 1)
@@ -109,7 +111,7 @@ class Builder:
     def recipe(self, row: list[int]) -> Recipe:
         """The launches of a call."""
         pointers = len(self.kernel.operands)
-        key = (*row[pointers : self.fixed], *[p & 15 for p in row[:pointers]])
+        key = (*row[pointers : self.fixed], *[p & 15 for p in row[:pointers]], *self.alike.distances(row))
         found = self.recipes.get(key)
         if found is None:
             with _lock:
@@ -120,7 +122,7 @@ class Builder:
         places_of = self.layout
         extents = tuple(row[places_of.extents : places_of.extents + self.kernel.rank])
         lies = alignment(self.kernel, extents, row, places_of.load_strides, places_of.store_strides)
-        passes = Choice(self.kernel, extents, *lies).passes()
+        passes = Choice(self.kernel, extents, *lies, self.alike.shifts(row, extents)).passes()
         size, states, signals, places = 0, 0, 0, dict[int, int]()
         for step in passes:
             if step.variant.role == "whole":

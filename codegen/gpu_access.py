@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .abi import Layout
-from .access import Memory
+from .access import Access, Memory
 from .frame import Frame, begin, branch, lanes_of, parts, whole
 from .kernel import UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mtype, vtype
@@ -31,6 +31,7 @@ class DeviceMemory(Memory):
         self.aligned, self.half, self.natural = aligned, half, natural
         self.guard: str | None = None  # i1 register: whether this thread writes
         self.deferred: list[tuple[Frame, int, Reg, str | None]] | None = None  # stores that wait for `flush`
+        self.shifts: dict[int, tuple[int, tuple[int, ...]]] = {}  # load -> (load that tells it, steps along the axes)
         self.doubles: set[int] = set()
         for word, dtype in zip(layout.scalars, kernel.scalars, strict=True):
             if dtype[0] in "fc" and dtype not in NARROW:
@@ -52,6 +53,24 @@ class DeviceMemory(Memory):
             else:
                 found.append(f"{'double' if number in self.doubles else 'i64'} %w{number}")
         return found
+
+    def pointer(self, frame: Frame, access: Access) -> str:
+        """The pointer of an access with every open axis added."""
+        if access[0] == "store" or access[1] not in self.shifts:
+            return super().pointer(frame, access)
+        base, steps = self.shifts[access[1]]
+        operand, classes, _ = self._what(("load", base))
+        where, added = frame.places.get(access) or (self.word(operand, "ptr"), 0)
+        for axis, index in frame.index.items():
+            if not classes[axis] or added >> axis & 1:
+                continue
+            added |= 1 << axis
+            if steps[axis]:
+                index = self.code.op(f"add i64 {index}, {steps[axis]}")
+            offset = self.code.op(f"mul i64 {index}, {self.stride(('load', base), axis)}")
+            where = self.code.op(f"getelementptr i8, ptr {where}, i64 {offset}")
+        frame.places[access] = (where, added)
+        return where
 
     # ------------------------------------------------------------------ one access
     def _align(self, operand: int, dtype: str, lanes: int) -> int:

@@ -21,6 +21,7 @@ from .gpu_access import DeviceMemory
 from .gpu_chunks import Chunks
 from .gpu_division import quotient
 from .gpu_loops import DeviceLoops
+from .gpu_shifts import Shift
 from .gpu_threads import Group, special
 from .gpu_tiles import Tiles
 from .kernel import Kernel
@@ -55,6 +56,7 @@ class Variant(NamedTuple):
     full: bool  # whether every thread has all of these steps
     stack: int  # units, or rows, that a thread or a group takes at the same time
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
+    shifts: tuple[Shift, ...]  # loads told by another one's pointer
     thick: int  # rows that a block takes side by side; those of `stack` then lie along the axis before
     tile: int  # axis that a block's warps go along, one by one; -1 for none
     deep: bool  # whether inner loops are divided rather than those around them
@@ -102,6 +104,7 @@ class DeviceEmitter(Emitter):
         self.memory = DeviceMemory(
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
         )
+        self.memory.shifts = {n: (base, steps) for n, base, steps in variant.shifts}
         self.group: Group | None = None
         self.row = "0"  # register: the place along all axes of the unit but the vector axis
         self.places: list[str] = []  # registers: the places along each of them, where they are known

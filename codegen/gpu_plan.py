@@ -15,6 +15,7 @@ from .folds import kind_of
 from .gpu_emit import COUNTERS, Variant, plan_level
 from .gpu_loops import nest
 from .gpu_scans import CELL, entries
+from .gpu_shifts import Shift
 from .gpu_tiles import SHARED, SIDE, lying, room
 from .kernel import ABSENT, UNIT, Kernel, Load
 from .schedule import CHEAP, Goal, Level, Loop, Scheduler, axes_mask, bits, vector_axis
@@ -61,7 +62,11 @@ class Pass(NamedTuple):
 class Choice:
     """The passes of one kernel for one call."""
 
-    def __init__(self, kernel: Kernel, extents: tuple[int, ...], aligned: int, half: int, natural: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, extents: tuple[int, ...], aligned: int, half: int, natural: bool,
+        shifts: tuple[Shift, ...] = (),
+    ) -> None:  # fmt: skip
+        self.shifts = shifts
         self.kernel, self.extents = kernel, extents
         self.aligned, self.half, self.natural = aligned, half, natural
         self.vector = vector_axis(kernel)
@@ -109,7 +114,7 @@ class Choice:
             even = False  # one entry for all extents
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
-            0, False, 1, rows, 1, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
+            0, False, 1, rows, (), 1, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -198,10 +203,10 @@ class Choice:
         steps = self.extents[self.vector] // variant.lanes
         thick = len(around) > 1 and min(around[-2:]) >= ROWS and steps >= 0.7 * WIDE * -(-steps // WIDE)
         if thick:
-            box = variant._replace(rows=True, thick=THREADS // WIDE, stack=ROWS)
+            box = variant._replace(rows=True, thick=THREADS // WIDE, stack=ROWS, shifts=self.shifts)
             if self._rows(box) < MOST:
                 return box
-        return variant._replace(stack=ROWS if variant.rows else 2)
+        return variant._replace(stack=ROWS, shifts=self.shifts) if variant.rows else variant._replace(stack=2)
 
     def _rows(self, variant: Variant) -> int:
         """Blocks along the rows of a grid."""
