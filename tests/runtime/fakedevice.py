@@ -17,6 +17,7 @@ from offarray import _evaluate
 from offarray.codegen import compile as front
 from offarray.codegen import interpret, split
 from offarray.codegen.kernel import Kernel
+from offarray.fusion import replay
 from offarray.runtime import buffer as buffers
 from offarray.runtime import cuda, placement, residency
 from offarray.runtime.config import config
@@ -158,6 +159,7 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
     placement.ledger.__init__()  # type: ignore[misc]
     front._MAKERS["cuda"] = _compiled
     _evaluate._targets["cuda"] = target
+    replay.recipes.clear()  # of a real device, which has the same name
     try:
         with config(device="cuda" if rates is None else "auto", bound_bytes=config.get("bound_bytes")):
             residency.start()
@@ -168,5 +170,6 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
             steps.placed = libraries
         cuda.device, front._MAKERS["cuda"], buffers.fresh = former[:3]
         _evaluate._targets.pop("cuda")
+        replay.recipes.clear()
         if former[3] is not None:
             _evaluate._targets["cuda"] = former[3]
