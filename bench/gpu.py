@@ -385,9 +385,8 @@ def _ratios(entry: dict[str, Any]) -> None:
         entry["peer of ours"] = best / entry["ours"]
         entry["target"] = min(1.3, 0.95 * best / entry["floor"])
     near = entry["of floor"] <= 1.12 or entry.get("of native", 9.0) <= 1.05
-    entry["meets"] = ("memory" if near else "") + (
-        " peers" if peers and entry["peer of ours"] >= entry["target"] else ""
-    )
+    ahead = bool(peers) and entry["peer of ours"] >= entry["target"]
+    entry["meets"] = " ".join(["memory"] * near + ["peers"] * ahead)
     for key, value in entry.items():
         if isinstance(value, float):
             entry[key] = float(f"{value:.4g}")

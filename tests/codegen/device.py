@@ -195,10 +195,10 @@ def strided(n: int, m: int, dtype: str = "f4") -> Builder:
     return k
 
 
-def stencil(*shape: int, dtype: str = "f4") -> Builder:
-    """A weighted sum of neighbours along each axis."""
+def stencil(*shape: int, dtype: str = "f4", step: int = 1) -> Builder:
+    """A weighted sum of neighbours along each axis; with a step all but the last run backwards."""
     k, axes = Builder(*(n - 2 for n in shape)), range(len(shape))
-    a = fill(*shape, dtype=dtype)
+    a = fill(*shape, dtype=dtype)[(slice(None, None, step),) * (len(shape) - 1)]
     middle = tuple(slice(1, -1) for _ in shape)
     total = k.op("multiply", dtype, k.load(a[middle], *axes), k.arg(0.5, dtype))
     for axis in axes:
@@ -301,6 +301,7 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "stencil": lambda: stencil(131, 514),
     "stencil of 3 axes": lambda: stencil(7, 10, 258, dtype="f8"),
     "stencil in boxes": lambda: stencil(11, 15, 66),
+    "stencil backwards": lambda: stencil(9, 11, 258, step=-1),
     "stencil of 4 axes": lambda: stencil(4, 7, 9, 130),
     "stencil of a vector": lambda: stencil(5001, dtype="f8"),
     "packed": lambda: packed(1000),
