@@ -39,9 +39,11 @@ from .runtime import cudalib_sort as cub
 def chosen(mask: ndarray) -> Any:
     """The places (64 bits, ascending) of the true elements of a 1-d boolean array."""
     count = int(mask.sum())  # type: ignore[attr-defined]
-    keys = cast(~mask, U4)  # type: ignore[operator]
-    places = sorted_pairs(keys, iota(mask._shape[0]), 0, 1)
-    return _views.dense_copy(cast(seen(places, lambda g: g[:count]), I8))
+    kind, top = (U4, 31) if mask._shape[0] < 1 << 31 else (U8, 63)
+    places = as_type(Node(IOTA, "iota", I8, mask._shape, (), 0), kind)
+    false = op("left_shift", as_type(op("logical_not", value_of(mask)), kind), top)
+    made = sorted_keys(pending(op("bitwise_or", false, places), [mask]), top, top + 1)  # by this bit alone: stable
+    return _views.dense_copy(cast(seen(made, lambda g: g[:count]), I8))
 
 
 def _truth(x: ndarray) -> Any:

@@ -119,6 +119,10 @@ def sorted_keys(keys: ndarray, low: int, high: int) -> ndarray:
 
 def sorted_pairs(keys: ndarray, places: ndarray, low: int, high: int) -> ndarray:
     """The places (32 bits) that come with the keys, in the order of the keys; ties keep theirs."""
+    if keys._dtype == U4:  # both in one word
+        word = op("bitwise_or", op("left_shift", as_type(value_of(keys), U8), 32), as_type(value_of(places), U8))
+        made = sorted_keys(pending(word, [keys, places]), 32 + low, 32 + high)
+        return pending(as_type(op("bitwise_and", value_of(made), 0xFFFFFFFF), U4), [made])
     keys, places = dense(keys), dense(places)
     count = keys._shape[0]
     with step(keys, places) as found:

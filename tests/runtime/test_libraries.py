@@ -156,7 +156,7 @@ def test_memory_of_steps_is_given_back(libraries: Any) -> None:
     for _ in range(3):
         np.evaluate(*np.linalg.svd(x), np.sort(x), x @ x, np.fft.fft(x))
     gc.collect()
-    assert len(libraries.device.blocks) == before
+    assert len(libraries.device.blocks) <= before
 
 
 def test_plans_are_kept_and_thrown_away(libraries: Any) -> None:
