@@ -194,7 +194,9 @@ def _element(x: ndarray, keys: tuple[Any, ...]) -> Any:
         return NotImplemented
     if buffer.device.host:
         return NotImplemented
-    g = ghost(x)[tuple(slice(k, k + 1 or None) for k in keys)]
+    g = ghost(x)
+    if keys:  # without an index NumPy would read the ghost
+        g = g[tuple(slice(k, k + 1 or None) for k in keys)]
     if g.size != 1:
         return NotImplemented  # which raises
     try:

@@ -89,6 +89,17 @@ def test_parts_alone_are_fetched(fake: fakedevice.FakeDevice) -> None:
     assert float(m.sum()) == numpy.arange(float(N)).sum() - 1 and moved() == (0, 8)
 
 
+def test_arrays_without_axes(fake: fakedevice.FakeDevice) -> None:
+    x = np.evaluate(np.array(numpy.arange(float(N))) * 2)
+    views = [x[7:8].reshape(()), x[..., 9], x[3:4].reshape(1, 1)[0, ..., 0]]
+    assert [float(v[()]) for v in views] == [14.0, 18.0, 6.0]
+    assert [v[...].item() for v in views] == [14.0, 18.0, 6.0]
+    total = np.evaluate(x + x)[..., 5]
+    assert total[()] == 20.0 and str(total) == "20.0" and total.item() == 20.0 and total[None].tolist() == [20.0]
+    seen = np.evaluate(total + np.array(numpy.zeros(())))
+    assert seen[()] == 20.0 and float(seen) == 20.0
+
+
 def test_small_parts_of_large_arrays_are_sent_alone(fake: fakedevice.FakeDevice) -> None:
     x = np.array(numpy.arange(float(N)))
     assert (numpy.asarray(x[10:20] * 2) == numpy.arange(10, 20) * 2.0).all()
