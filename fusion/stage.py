@@ -73,7 +73,8 @@ def perform(
             made.append(giver.buffer)
             if not part:
                 taken.append(giver)
-    made += map(allocate, stage.asides)
+    if stage.asides:
+        made += map(allocate, stage.asides)
     tables = made, order, leaves
     scalars = [pair for word, dtype, n in stage.scalars for pair in _bits(word, dtype, order[n].arg)]
     for node in nodes:
@@ -82,7 +83,8 @@ def perform(
     try:
         for copy in stage.before:
             _copy(copy, tables)
-        found = program.launch(stage.launch, [_buffer(tables, where) for where in stage.sources], scalars)
+        slots = [made[n] if table == MADE else tables[table][n].buffer for table, n in stage.sources]
+        found = program.launch(stage.launch, slots, scalars)
         for copy in stage.after:
             _copy(copy, tables)
     except BaseException as error:

@@ -58,12 +58,7 @@ def _same(site: Any, other: Any) -> bool:
     return site[0] is other[0] and site[1] == other[1]
 
 
-def add(node: Node) -> None:
-    """Put a node on the tape."""
-    put(node, _kept(node))
-
-
-def put(node: Node, nbytes: int) -> None:
+def add(node: Node, nbytes: int = -1) -> None:
     """Put a node on the tape that keeps so many bytes alive, or will take them."""
     global pending_bytes, first_site
     if not nodes:
@@ -71,7 +66,7 @@ def put(node: Node, nbytes: int) -> None:
         pending_bytes = 0
     nodes.append(node)
     node.taped = True
-    pending_bytes += nbytes
+    pending_bytes += nbytes if nbytes >= 0 else _kept(node)
 
 
 def _kept(node: Node) -> int:

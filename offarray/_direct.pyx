@@ -15,7 +15,7 @@ from cpython.object cimport PyObject, PyTypeObject
 cimport offarray._handle as handles
 from offarray._handle cimport Handle, make
 from offarray.fusion.node cimport Base, Node
-from offarray.fusion.tape cimport due, put
+from offarray.fusion.tape cimport add, due
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
 from offarray.runtime.layout cimport num_of
@@ -316,7 +316,7 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like):
         trace.emit("operation", node.site, op=e.op)
     if due(node):
         _evaluate.flush()
-    put(node, size_of(shape) * e.itemsize)
+    add(node, size_of(shape) * e.itemsize)
     if fault and at_statement():
         _evaluate.evaluate((node,))
     return result
