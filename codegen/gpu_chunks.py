@@ -91,6 +91,11 @@ class Chunks:
         """Units of a frame, side by side."""
         return frame.lanes if self.emitter.variant.vector in self.emitter.variant.axes else 1
 
+    def _varies(self, n: int) -> bool:
+        """Whether a fold's value differs between the lanes of a frame; of uniform values it does not."""
+        along = self.emitter.variant.vector
+        return along >= 0 and bool(self.emitter.domains[n] >> along & 1)
+
     def leave(self, frame: Frame, n: int, state: State, lanes: int) -> None:
         """Leave the state of this block's chunk, for each unit of the frame."""
         code, emitter = self.code, self.emitter
@@ -140,7 +145,7 @@ class Chunks:
     def gather(self, frame: Frame, n: int) -> None:
         """Combine the states that the chunks have left for the frame's units."""
         code, emitter, kind = self.code, self.emitter, self.emitter.kinds[n]
-        lanes = self._lanes(frame)
+        lanes = self._lanes(frame) if self._varies(n) else 1
         unit = emitter.linear(frame, emitter.variant.axes)
         places = [self._place(n, k, "0", unit) for k in range(len(kind.scalars()))]
         group = emitter.group
@@ -189,7 +194,7 @@ class Chunks:
     def recall(self, frame: Frame, n: int, axes: tuple[int, ...]) -> str | tuple[str, str]:
         """The value of a fold that an earlier launch has left."""
         code, emitter = self.code, self.emitter
-        lanes = frame.lanes if emitter.variant.vector in axes else 1
+        lanes = frame.lanes if emitter.variant.vector in axes and self._varies(n) else 1
         rows = self._cells(f"%value{n}", n, emitter.linear(frame, axes), lanes)
         registers = [[self.get(t, where) for t, where in row] for row in rows]
         if lanes == 1:
