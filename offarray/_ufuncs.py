@@ -232,7 +232,7 @@ def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
         shape = numpy.broadcast_shapes(*[v.shape for v in values if type(v) is RealArray])
         out = named.get("out")
         for x in out if type(out) is tuple else (out,):
-            if type(x) is RealArray and numpy.broadcast_shapes(shape, x.shape) != x.shape:
+            if type(x) is RealArray and (not x.flags.writeable or numpy.broadcast_shapes(shape, x.shape) != x.shape):
                 return True
         with numpy.errstate(all="ignore"):
             real(*map(_emptied, values), **{k: _emptied(v) for k, v in named.items()})

@@ -97,3 +97,13 @@ def test_library_steps_conversion_and_small_work_are_no_fallbacks(capsys: pytest
     assert parted[7] == 14 and (numpy.sort(parted[:7]) == numpy.arange(7) * 2).all()
     same(np.sort(parted), numpy.arange(5000.0) * 2)
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("use", [lambda x: x.__iadd__(1), lambda x: np.add(x, 1, out=x), lambda x: np.add(x, 1, x)])
+def test_read_only_results_are_refused_and_no_fallback(use: Callable[[Any], Any]) -> None:
+    x = np.evaluate(np.arange(5000.0))
+    x.flags.writeable = False
+    before = trace.counters["fallbacks"]
+    with config(fallback="raise"), pytest.raises(ValueError, match="read-only"):
+        use(x)
+    assert trace.counters["fallbacks"] == before
