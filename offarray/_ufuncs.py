@@ -231,7 +231,7 @@ def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
     try:
         shape = numpy.broadcast_shapes(*[v.shape for v in values if type(v) is RealArray])
         out = named.get("out")
-        for x in out if type(out) is tuple else (out,):
+        for x in (*(out if type(out) is tuple else (out,)), *values[real.nin :]):
             if type(x) is RealArray and (not x.flags.writeable or numpy.broadcast_shapes(shape, x.shape) != x.shape):
                 return True
         with numpy.errstate(all="ignore"):
