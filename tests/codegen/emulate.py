@@ -155,6 +155,9 @@ class EmulatedDevice(FakeDevice):
     def move(self, target: int, source: int, nbytes: int) -> None:
         self._then(lambda: FakeDevice.move(self, target, source, nbytes))
 
+    def rows(self, *args: int) -> None:
+        self._then(lambda: FakeDevice.rows(self, *args))
+
     def download(self, host: int, pointer: int, nbytes: int) -> None:
         self.synchronize()
         super().download(host, pointer, nbytes)
