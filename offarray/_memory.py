@@ -195,8 +195,8 @@ def wrap_view(a: Array, root: Any, parents: Iterable[Any]) -> Any:
                 return view(a, p)
     if type(root) is RealArray:
         # held by `a` and by one variable in each of two frames, unless somebody else has it
-        known = sys.getrefcount(root) > 4 or sys.getrefcount(a) > 4 or root.base is not None
-        return view(a, foreign(root) if known else fresh(root))
+        if sys.getrefcount(root) <= 4 and sys.getrefcount(a) <= 4 and root.base is None:
+            return view(a, fresh(root))
     return foreign(a, root)
 
 

@@ -21,6 +21,7 @@ import numpy
 
 from . import _rebind, _standard
 from ._array import Subclassable, host, ndarray, plain
+from ._broadcast import broadcast
 from ._dispatch import COUNTERPART, Handles, convert, dressed, maker, public, result
 from ._flags import flatiter
 from ._ufuncs import restore, ufunc
@@ -132,7 +133,7 @@ def frompyfunc(*args: Any, **kwargs: Any) -> ufunc:
     return ufunc(numpy.frompyfunc(*args, **kwargs))
 
 
-COUNTERPART.update({numpy.vectorize: vectorize, numpy.frompyfunc: frompyfunc})
+COUNTERPART.update({numpy.broadcast: broadcast, numpy.vectorize: vectorize, numpy.frompyfunc: frompyfunc})
 dressed(bmat, numpy.bmat)
 
 

@@ -197,3 +197,34 @@ def test_einsum_sums_a_small_operand_first(text: str, kind: str) -> None:
 
     for mode in ("default", "lazy"):
         same(body, mode)
+
+
+def test_broadcast_objects_know_their_arrays() -> None:
+    a, b, real = np.empty((5, 1)), np.arange(3.0), numpy.ones((1, 3))
+    both = np.broadcast(a, np.broadcast(b, real), 2)
+    assert [part.base is v for part, v in zip(both.iters, (a, b, real), strict=False)] == [True] * 3
+    assert type(both.iters[3].base) is np.ndarray
+    assert isinstance(numpy.broadcast(1), np.broadcast)
+    with pytest.raises(ValueError, match="keyword"):
+        np.broadcast(1, x=1)
+
+    def body(np: Any) -> Any:
+        x, y = np.arange(3), np.arange(2.0).reshape(2, 1)
+        made = np.broadcast(x, y)
+        first = next(made), made.index
+        made.reset()
+        facts = made.shape, made.size, made.nd, made.ndim, made.numiter, made.index
+        return first, facts, [u + v for u, v in made], list(np.broadcast(x, y).iters[1]), np.broadcast().shape
+
+    same(body)
+
+
+def test_owners_that_the_user_gave() -> None:
+    real = numpy.arange(10)
+    x = np.frombuffer(real)
+    assert x.base is real
+    assert x[1:].base is real
+    y = np.frombuffer(np.arange(10))
+    assert type(y.base) is np.ndarray
+    x[0] = 5.0
+    assert real.view("f8")[0] == 5
