@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import ROOT, environment
 
-PAGES = ["README.md", "docs/evaluation.md", "docs/running.md"]
+PAGES = ["README.md", "docs/evaluation.md", "docs/functions.md", "docs/running.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
