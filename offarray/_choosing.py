@@ -190,7 +190,8 @@ def write_at(x: ndarray, index: Any, value: Any, source: Any = routines.scatter,
     if type(index) is not ndarray or len(x._shape) != 1 or len(index._shape) != 1 or index._dtype.kind not in "iu":
         return False
     count = index._shape[0]
-    if count <= settings.eager_size and _lazy.is_ready(index) or not native(index._dtype) or not x._shape[0]:
+    work = count if source is routines.scatter else count + x._shape[0]
+    if work <= settings.eager_size and _lazy.is_ready(index) or not native(index._dtype) or not x._shape[0]:
         return False
     if settings.device.startswith("cuda"):
         return source is routines.scatter and _scattered(x, index, value)

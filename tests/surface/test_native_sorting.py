@@ -305,3 +305,11 @@ def test_parts_of_a_routine_meet(size: int, monkeypatch: pytest.MonkeyPatch) -> 
         taps = numpy.array([1.0, 2.0, -1.0])
         got, want = np.convolve(np.array(x), taps), numpy.convolve(x, taps)
         numpy.testing.assert_allclose(numpy.asarray(got), want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("extent", "count"), [(100, 499), (499, 3), (2, 600), (600, 2)])
+def test_counting_at_indices_never_falls_back(extent: int, count: int) -> None:
+    rng = numpy.random.default_rng(count)
+    index = rng.integers(0, extent, count)
+    with config(eager_size=500, fallback="raise"):
+        twice(lambda np, x, i: (np.add.at(x, i, 1.0), np.multiply.at(x, i, 2.0), x), rng.random(extent), index)
