@@ -284,8 +284,7 @@ def ufunc_at(name: str, x: Any, index: Any, value: Any = None) -> bool:
     if name not in _AT or type(x) is not ndarray:
         return False
     if x._at is HOST and type(index) is ndarray and index._at is HOST:
-        room = settings.eager_size
-        if x._np.size <= room and index._np.size <= room:
+        if x._np.size + index._np.size <= settings.eager_size:
             return False
     if x._dtype.kind not in "iuf" or x._dtype.char == "e":
         return False
