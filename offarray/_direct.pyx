@@ -290,8 +290,8 @@ cdef inline Node source(Node node, object value, object dtype):
     return node
 
 
-cdef object record(Entry e, tuple sources, tuple shape, Handle like):
-    """Put the node on the tape; gives its handle."""
+cdef object record(Entry e, tuple sources, tuple shape, Handle like, Handle into):
+    """Put the node on the tape; gives its handle, which is `into` if that is written."""
     cdef int fault = look_at_errors() if e.faults else 0
     cdef Node node = Node.__new__(Node)
     node.kind = MAP
@@ -303,14 +303,21 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like):
     node.fault = fault
     node.site = here()
     node.serial = next(serials)
-    cdef Base base = Base.__new__(Base)
-    base.node = node
-    cdef object strides
-    if e.dtype is like.kind and like.held.node.shape is shape:
-        strides = like.steps if like.steps is not None else like._strides
+    cdef Base base
+    cdef object strides, result
+    if into is not None:  # a new version of the whole of a private base
+        into.held.node = node
+        into._np = None
+        into.mark = 0
+        result = into
     else:
-        strides = contiguous(shape, e.dtype.itemsize)
-    cdef object result = make(base, 0, strides, shape, e.dtype)
+        base = Base.__new__(Base)
+        base.node = node
+        if e.dtype is like.kind and like.held.node.shape is shape:
+            strides = like.steps if like.steps is not None else like._strides
+        else:
+            strides = contiguous(shape, e.dtype.itemsize)
+        result = make(base, 0, strides, shape, e.dtype)
     counters[OPERATIONS] = <object>PyDict_GetItem(counters, OPERATIONS) + 1
     if PyDict_GetItem(told, EVENTS) != <PyObject *>None:
         trace.emit("operation", node.site, op=e.op)
@@ -329,7 +336,7 @@ cdef inline bint settled(Node node):
     return node.state == READY
 
 
-cdef object pair(Table t, object x, object y):
+cdef object pair(Table t, object x, object y, Handle into=None):
     cdef Node a = None, b = None, left, right
     cdef Handle like
     cdef int i, j
@@ -383,7 +390,9 @@ cdef object pair(Table t, object x, object y):
     right = source(b, y, (<Entry>e).second)
     if right is None:
         return None
-    return record(<Entry>e, (left, right), shape, like)
+    if into is not None and ((<Entry>e).dtype is not into.kind or into.held.node.shape is not shape):
+        return None
+    return record(<Entry>e, (left, right), shape, like, into)
 
 
 cdef object lone(Table t, Handle x):
@@ -404,7 +413,7 @@ cdef object lone(Table t, Handle x):
         e = learn(t, i, (a.dtype,))
     if e is False or source(a, x, (<Entry>e).first) is None:
         return None
-    return record(<Entry>e, (a,), a.shape, x)
+    return record(<Entry>e, (a,), a.shape, x, None)
 
 
 # --- the doors
@@ -433,6 +442,7 @@ def install(arithmetic, compare, single):
         operators[n] = find_table(getattr(numpy, real)) if name not in ("pow", "matmul", "divmod") else None
     handles.record_two = operator_of_two
     handles.record_one = operator_of_one
+    handles.record_in_place = operator_in_place
     handles.record_pair = of_ufunc
     handles.find_table = find_table
 
@@ -440,6 +450,16 @@ def install(arithmetic, compare, single):
 cdef object operator_of_two(int n, object x, object y):
     cdef object t = operators[n]
     return None if t is None else pair(<Table>t, x, y)
+
+
+cdef object operator_in_place(int n, object x, object y):
+    """`x op= y` of the whole of a base that is nobody else's; None for any other."""
+    cdef Handle me = <Handle>x
+    cdef object t = operators[n]
+    if t is None or dense(me) is None or me.held.borrows is not None or not me._writeable:
+        return None
+    me._strides  # what has not been asked for yet goes with the array that was seen
+    return pair(<Table>t, x, y, me)
 
 
 cdef object operator_of_one(int n, object x):

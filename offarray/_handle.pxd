@@ -26,7 +26,7 @@ ctypedef object (*Two)(int n, object x, object y)
 ctypedef object (*One)(int n, object x)
 ctypedef object (*Pair)(object table, object x, object y, Py_ssize_t count)  # of a ufunc, by its table
 ctypedef object (*Find)(object real)
-cdef Two record_two
+cdef Two record_two, record_in_place
 cdef One record_one
 cdef Pair record_pair
 cdef Find find_table

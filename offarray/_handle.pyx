@@ -111,6 +111,7 @@ cdef long long COPY = COPIES
 cdef list late_binary = [None] * 14, late_reflected = [None] * 14, late_in_place = [None] * 14
 cdef list late_unary = [None] * 4, late_compare = [None] * 6
 record_two = NULL
+record_in_place = NULL
 record_one = NULL
 record_pair = NULL
 find_table = NULL
@@ -481,16 +482,21 @@ cdef object backward(Handle me, object other, int n):
 
 cdef object inplace(Handle me, object other, int n):
     cdef Handle y
-    if me.mark == HOSTED:  # nothing else looks at its memory
-        if is_handle(other):
-            y = <Handle>other
-            if ready(y) and size_of(<PyObject *>me._np) + size_of(<PyObject *>y._np) <= eager_size:
+    cdef object r
+    if is_handle(other):
+        y = <Handle>other
+        if me.mark == HOSTED and ready(y):  # nothing else looks at its memory
+            if size_of(<PyObject *>me._np) + size_of(<PyObject *>y._np) <= eager_size:
                 in_place(n, me._np, y._np)
                 return me
-        elif is_scalar(other) and size_of(<PyObject *>me._np) <= eager_size:
+    elif is_scalar(other):
+        if me.mark == HOSTED and size_of(<PyObject *>me._np) <= eager_size:
             in_place(n, me._np, other)
             return me
-    return late_in_place[n](me, other)
+    else:
+        return late_in_place[n](me, other)
+    r = record_in_place(n, me, other)
+    return late_in_place[n](me, other) if r is None else r
 
 
 cdef object single(Handle me, int n):
