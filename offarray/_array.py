@@ -182,6 +182,7 @@ class ndarray(Handle, metaclass=ArrayType):
     """
 
     __slots__ = ()
+    __abc_tpflags__ = RealArray.__flags__ & 1 << 5  # whether `match` takes arrays for sequences, as with NumPy 2.5
     __array_priority__ = 0.0
     __hash__: Any = None
 

@@ -62,7 +62,10 @@ class Handles(list[Any]):
     foreign = False
 
 
-def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any:
+DEEP = 70  # more than NumPy's arrays have axes: what is nested deeper, or in itself, is refused there
+
+
+def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host, depth: int = 0) -> Any:
     """`value` with every handle in it, also within lists and tuples, as NumPy array; the handles go to `seen`."""
     t = type(value)
     kind = _KIND.get(t)
@@ -78,9 +81,9 @@ def convert(value: Any, seen: Handles, door: Callable[[Any], Any] = host) -> Any
         return value
     if kind == LAZY:
         return _scalar.value(value)
-    if not value or set(map(type, value)) <= _PLAIN:
+    if not value or set(map(type, value)) <= _PLAIN or depth > DEEP:
         return value
-    items = [convert(v, seen, door) for v in value]
+    items = [convert(v, seen, door, depth + 1) for v in value]
     if all(map(_same, items, value)):
         return value
     if t is list:

@@ -273,3 +273,45 @@ def test_blocks_of_memory_are_pickled_out_of_band(axes: Any, step: int) -> None:
         return len(parts), pickle.loads(data, buffers=parts), whole, len(data) < 300
 
     same(body)
+
+
+def test_arrays_match_sequences_where_numpys_do() -> None:
+    def body(np: Any) -> Any:
+        found = []
+        for x in (np.arange(2), np.arange(4.0).reshape(2, 2), np.zeros(3, "U1")):
+            match x:
+                case [[a, b], [c, d]]:
+                    found.append([a, b, c, d])
+                case [a, b]:
+                    found.append([a, b])
+                case _:
+                    found.append(None)
+        return found
+
+    same(body)
+
+
+def test_lists_that_hold_themselves() -> None:
+    cycle: list[Any] = [1]
+    cycle.append(cycle)
+    deep: Any = [np.ones(1)]
+    for _ in range(200):
+        deep = [deep]
+
+    def refused(np: Any, value: Any) -> Any:
+        with pytest.raises((ValueError, TypeError)) as error:
+            np.asarray(value, dtype="f8")
+        return type(error.value)
+
+    for value in (cycle, deep):
+        assert refused(np, value) == refused(numpy, value)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="only C can fail with an exception before")
+@pytest.mark.parametrize("kind", ["M8[s]", "T"])
+def test_types_without_a_buffer(kind: str) -> None:
+    with pytest.raises(ValueError) as want:
+        memoryview(numpy.zeros(2, kind))
+    with pytest.raises(ValueError) as got:
+        memoryview(np.zeros(2, kind))
+    assert str(got.value) == str(want.value)
