@@ -5,7 +5,6 @@ in: the namespace and the handle's operators; out: NumPy's ufuncs on ready memor
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +17,6 @@ from . import (
     _creation,
     _direct,
     _dispatch,
-    _fallback,
     _handle,
     _indexing,
     _lazy,
@@ -27,8 +25,9 @@ from . import (
     _reductions,
 )
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
-from ._dispatch import SCALARS, Handles, before_write, convert, result, written
+from ._dispatch import SCALARS, Handles, before_write, convert, result
 from ._handle import Called, Handle
+from ._hosted import hosted
 from ._scalar import KINDS
 from .runtime.config import settings
 
@@ -189,68 +188,8 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     real = [convert(v, seen) for v in args]
     named = {k: convert(v, seen) for k, v in kwargs.items()}
     target = uf.real if method == "__call__" else getattr(uf.real, method)
-    return result(_hosted(uf.real, partial(_dispatch.numpy_call, target), seen, (real, named)), seen)
+    return result(hosted(uf.real, partial(_dispatch.numpy_call, target), seen, (real, named)), seen)
 
-
-def _hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
-    """`run(*args)` in NumPy, counted if the operands are no small work."""
-    try:
-        return _counted(real, run, operands, args)
-    finally:
-        written()
-
-
-def _counted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
-    if _slight(operands):
-        return run(*args)
-    if real.signature is None and _refused(real, run, args):
-        return run(*args)
-    if real.signature is not None:
-        made = run(*args)
-        _fallback.library(real.__name__, made)
-        return made
-    _fallback.announce(real.__name__, _dispatch.reason(operands))
-    made = run(*args)
-    _fallback.ran(made)
-    return made
-
-
-def _slight(operands: Any) -> bool:
-    """Whether the operands are scalars or small work."""
-    shapes = [x._shape for x in operands if type(x) is ndarray]
-    return not any(shapes) or sum(map(math.prod, shapes)) <= settings.eager_size
-
-
-def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
-    """Whether NumPy will raise for the types or shapes of a call: that is no work, and its error is the answer."""
-    values, named = args if len(args) == 2 and type(args[1]) is dict else (args, {})
-    if isinstance(run, partial) and run.args[0] is not real:
-        return False  # another method than the call
-    if getattr(run, "__name__", "") in _IN_PLACE:
-        named = {"out": values[0]}
-    try:
-        shape = numpy.broadcast_shapes(*[v.shape for v in values if type(v) is RealArray])
-        out = named.get("out")
-        for x in (*(out if type(out) is tuple else (out,)), *values[real.nin :]):
-            if type(x) is RealArray and (not x.flags.writeable or numpy.broadcast_shapes(shape, x.shape) != x.shape):
-                return True
-        with numpy.errstate(all="ignore"):
-            real(*map(_emptied, values), **{k: _emptied(v) for k, v in named.items()})
-    except Exception:
-        return True
-    return False
-
-
-def _emptied(value: Any) -> Any:
-    """An array (or list) of the same type without elements; anything else as it is."""
-    if type(value) is tuple:
-        return tuple(map(_emptied, value))
-    if type(value) is list:
-        value = numpy.asarray(value)
-    return numpy.empty(0, value.dtype) if type(value) is RealArray and value.ndim else value
-
-
-_IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor".split())
 
 _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
 _overrides.update(dict.fromkeys(SCALARS, False))
@@ -380,7 +319,7 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
         r = _lazy.call(uf.real, (other, self) if reflected else (self, other))
         if r is not NotImplemented:
             return r
-        r = _hosted(uf.real, op, (self,), (other, host(self)) if reflected else (host(self), other))
+        r = hosted(uf.real, op, (self,), (other, host(self)) if reflected else (host(self), other))
     elif issubclass(t, RealArray):
         a = plain(self)
         return result(op(other, a) if reflected else op(a, other), Handles([self]))
@@ -397,7 +336,7 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
         seen = Handles()
         b = convert(other, seen)
         run = op if t in _BASIC and not reflected else uf.real
-        r = _hosted(uf.real, run, (self,), (b, host(self)) if reflected else (host(self), b))
+        r = hosted(uf.real, run, (self,), (b, host(self)) if reflected else (host(self), b))
     if type(r) is tuple:
         return tuple(map(_own, r))
     return fresh(r) if type(r) is RealArray else r
@@ -433,7 +372,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
                 r = late(real, self, other)
             if r is not NotImplemented:
                 return r
-            r = _hosted(real, op, (self, other), (host(self), host(other) if t is ndarray else other))
+            r = hosted(real, op, (self, other), (host(self), host(other) if t is ndarray else other))
         if type(r) is RealArray:
             return fresh(r)
         return tuple(map(_own, r)) if type(r) is tuple else r
@@ -449,7 +388,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
             r = _lazy.binary(real, other, self)
             if r is not NotImplemented:
                 return r
-            r = _hosted(real, op, (self,), (other, host(self)))
+            r = hosted(real, op, (self,), (other, host(self)))
         return fresh(r) if type(r) is RealArray else tuple(map(_own, r)) if type(r) is tuple else r
 
     return forward, reflected
@@ -483,7 +422,7 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
         else:
             b = other
         before_write(self)
-        _hosted(real, op, (self,), (host(self), b))
+        hosted(real, op, (self,), (host(self), b))
         return self
 
     return method
@@ -499,7 +438,7 @@ def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
             r = _lazy.unary(real, self)
             if r is not NotImplemented:
                 return r
-            r = _hosted(real, op, (self,), (host(self),))
+            r = hosted(real, op, (self,), (host(self),))
         return fresh(r) if type(r) is RealArray else r
 
     return method
