@@ -22,6 +22,7 @@ import numpy
 from surface_rows import QUICK, ROWS, Row
 
 import offarray
+from offarray import _handle
 from offarray.runtime import cuda, trace
 from offarray.runtime.config import settings
 
@@ -146,6 +147,7 @@ def main() -> int:
     told: dict[str, Any] = {
         "benchmark": "surface",
         "machine": measure.machine([]),
+        "front_end": "compiled" if _handle.COMPILED else "Python",
         "settings": measure.apply_settings(pairs),
         "rows": [],
     }
