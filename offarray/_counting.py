@@ -86,7 +86,8 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if x.dtype != common and not (x.dtype.kind == common.kind == "i"):
         if x.dtype.kind != "f":
             x = x.astype(common)
-    return _look_up(table.astype(common, copy=False), x, side == "right").handle()
+    found = _look_up(table.astype(common, copy=False), x, side == "right")
+    return found.handle() if x.ndim else found.array[()]
 
 
 def isin(

@@ -271,11 +271,11 @@ def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
     if type(x) is not ndarray or out is not None or type(decimals) is not int or x._dtype.kind not in "fciu":
         return NotImplemented
     if x._dtype.kind in "iu":
-        return NotImplemented if decimals < 0 or small((x,)) else x.copy()
+        return NotImplemented if decimals < 0 or small((x,)) else x.copy("K")
     if decimals == 0:
         return _lazy.call(numpy.rint, (x,))
-    if small((x,)) or x._dtype.kind == "c":
-        return NotImplemented
+    if small((x,)) or x._dtype.kind == "c" or not native(x._dtype):
+        return NotImplemented  # NumPy keeps the order of bytes here
     power = 10.0 ** abs(decimals)  # NumPy's three steps
     there, back = (numpy.multiply, numpy.divide) if decimals > 0 else (numpy.divide, numpy.multiply)
     return _lazy.apply(back, _lazy.apply(numpy.rint, _lazy.apply(there, x, power)), power)
@@ -295,7 +295,7 @@ def _scan(monoid: str) -> Any:
             axis = 0
         axes = _reductions.axes_of(axis, len(x._shape)) if axis is not None and type(axis) is not tuple else None
         loop = _dtype(dtype, _reductions._accumulator(monoid, x._dtype))
-        if axes is None or loop is None or loop.kind in "cb" or loop.char == "e":
+        if axes is None or loop is None or loop.kind in "cb" or loop.char == "e" or x._dtype.kind == "c":
             return NotImplemented
         order = _record.order_of([x], x._shape)
         site = _record.here()
@@ -454,7 +454,8 @@ def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         return NotImplemented
     if type(indices) is ndarray and _routine.modest((x, indices)):
         return NotImplemented
-    return gather(x, [indices], keep=False)
+    taken = gather(x, [indices], keep=False)
+    return taken if taken is NotImplemented or taken._shape else _lazy.scalar_of(taken)
 
 
 NATIVE.update(

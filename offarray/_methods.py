@@ -161,14 +161,24 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
                 "Use the np.resize function or refcheck=False"
             )
         before_write(self)
-        new = numpy.zeros(shape, a.dtype)
+        new = numpy.zeros(shape, a.dtype, "C" if a.flags.c_contiguous else "F")
         keep = min(size, a.size)
-        new.reshape(-1)[:keep] = a.ravel("K")[:keep]
+        new.ravel("K")[:keep] = a.ravel("K")[:keep]  # elements stay where they are in memory
+        new.flags.writeable = a.flags.writeable
         _become(self, new)
-    elif size == a.size:
-        _memory.put(self, "shape", shape)
-    else:
+    elif size != a.size:
         _become(self, numpy.zeros(shape, a.dtype))
+    elif a.flags.c_contiguous or not size:
+        _memory.put(self, "shape", shape)
+    else:  # the elements as they lie in memory: named in C order, then in the order of axes that the array has
+        _memory.put(self, "strides", _steps(a.shape, a.itemsize))
+        _memory.put(self, "shape", shape)
+        _memory.put(self, "strides", _steps(shape[::-1], a.itemsize)[::-1])
+
+
+def _steps(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides of a dense array in C order."""
+    return tuple(itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _references(x: Any, *shape: Any, refcheck: bool = True) -> int:

@@ -31,6 +31,7 @@ DType = numpy.dtype[Any]
 Operand = Any  # ndarray | Node (a constant of shape ())
 
 # Operations that never report a floating-point fault.
+DIVISIONS = frozenset(("floor_divide", "remainder", "fmod", "reciprocal"))  # what warns on integers too
 QUIET = frozenset(
     "negative positive absolute fabs sign signbit isnan isinf isfinite equal not_equal less less_equal greater "
     "greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert "
@@ -102,6 +103,8 @@ def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None) -> Node:
     faulty = (node.dtype.kind in "fc" and dtype.kind in "iu") or (
         node.dtype.kind in "fc" and dtype.kind in "fc" and dtype.itemsize < node.dtype.itemsize
     )
+    if dtype.char == "e" and node.dtype.kind in "iu":
+        faulty = not numpy.can_cast(node.dtype, numpy.int16)  # integers beyond the largest half
     return Node(MAP, "cast", dtype, node.shape, (node,), None, fault if faulty else 0, site)
 
 
@@ -120,7 +123,7 @@ def expression(
         lanes = read(mask, shape, order)
         nodes = [_harmless(op, lanes, node, tuple(shape[a] for a in order)) for node in nodes]
     sources = tuple(cast(node, d, fault, site) for node, d in zip(nodes, loop, strict=True))
-    if op in QUIET or (dtype.kind in "biu" and op not in ("floor_divide", "remainder", "fmod")):
+    if op in QUIET or (dtype.kind in "biu" and op not in DIVISIONS):
         fault = 0
     return Node(MAP, op, dtype, tuple(shape[a] for a in order), sources, None, fault, site)
 
@@ -174,7 +177,10 @@ def fold(
     """Record a reduction of the handle `x` over `axes` (ascending, not negative), its elements cast to `loop` first."""
     shape = x._shape
     order = tuple(range(len(shape))) if monoid.startswith("arg") else order_of([x], shape)
-    source = cast(read(x, shape, order), loop, _errstate.armed(), site)
+    given = read(x, shape, order)
+    source = cast(given, loop, _errstate.armed(), site)
+    if source is not given:
+        source.alias = "reduce"  # as NumPy names the operation that converts
     node = fold_node(source, monoid, tuple(p for p, a in enumerate(order) if a in axes), dtype, site)
     kept = tuple(a for a in order if a not in axes)
     rank = {a: n for n, a in enumerate(sorted(kept))}

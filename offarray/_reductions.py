@@ -81,6 +81,10 @@ def reduce(
         return NotImplemented
     if (loop.kind == "c" or x._dtype.kind == "c") and monoid in ("minimum", "maximum", "fmin", "fmax"):
         return NotImplemented
+    if x._dtype.kind == "c" != loop.kind and not monoid.startswith("logical"):
+        return NotImplemented  # with a warning
+    if loop.kind == "c" and monoid == "multiply" and all(x._shape[a] == 1 for a in axes):
+        return NotImplemented  # NumPy multiplies by one, which changes what is infinite
     operand: Any = x
     if where is not True and where is not _UNSET:
         operand = _masked(monoid, x, where)
@@ -92,6 +96,7 @@ def reduce(
 def _fold(x: ndarray, monoid: str, axes: tuple[int, ...], loop: DType, keepdims: bool) -> ndarray:
     site = _record.here()
     if loop.char == "e" and monoid == "add":  # NumPy adds halves in single precision, rounding once
+        x = x if x._dtype == loop else astype(x, loop, "reduce")
         single = _record.fold(x, monoid, axes, numpy.dtype("f4"), numpy.dtype("f4"), keepdims, site)
         return astype(single, loop, "reduce")
     result = _BOOL if monoid.startswith("logical") else loop
@@ -141,7 +146,10 @@ def _moment_dtype(x: ndarray, dtype: Any) -> tuple[DType, DType] | None:
             wanted = numpy.dtype(dtype)
         except TypeError:
             return None
-        return (wanted, wanted) if native(wanted) and wanted.kind in "fc" else None
+        if not native(wanted) or wanted.kind not in "fc" or wanted.char == "e" and x._dtype.char != "e":
+            return None
+        real = wanted.kind == "f" and x._dtype.kind == "c"  # NumPy mixes both, and warns
+        return None if real else (wanted, wanted)
     if x._dtype.kind in "biu":
         return numpy.dtype("f8"), numpy.dtype("f8")
     if x._dtype.char == "e":
@@ -265,7 +273,7 @@ def _spread_call(
             return NotImplemented
         ddof = correction
     axes, kinds, keepdims = axes_of(axis, len(x._shape)), _moment_dtype(x, dtype), _kept(keepdims)
-    if kinds is not None and kinds[0].kind == "c" and x._dtype.kind != "c":
+    if kinds is not None and kinds[0].kind == "c" and (x._dtype.kind != "c" or dtype is not None):
         return NotImplemented
     if axes is None or kinds is None or keepdims is None or not axes or not isinstance(ddof, (int, float)):
         return NotImplemented

@@ -1,0 +1,115 @@
+"""Calls that once told apart: what a method, a fold or a cast gives for unusual layouts and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from tests.twice import same
+
+MODES = ("default", "statement", "check")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("large", [False, True])
+def test_resize_keeps_the_order_in_memory(mode: str, order: str, large: bool) -> None:
+    n = 200 if large else 1
+    for shape in [(3, 2 * n), (6 * n,), (1, 6 * n), (2, 1, 3 * n), (4, 4 * n), (2,), (0,), (2, 3 * n)]:
+
+        def body(np: Any, shape: tuple[int, ...] = shape) -> Any:
+            x = np.array(numpy.arange(6.0 * n).reshape(2, 3 * n), order=order)
+            x = x * 2
+            x.resize(shape, refcheck=False)
+            return x, x.flags.owndata
+
+        same(body, mode)
+
+
+def test_resize_leaves_a_read_only_array_read_only() -> None:
+    def body(np: Any) -> Any:
+        x = np.arange(6.0)
+        x.flags.writeable = False
+        x.resize((2, 2), refcheck=False)
+        return x, x.flags.writeable
+
+    same(body)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_question_gives_a_scalar(mode: str) -> None:
+    def body(np: Any) -> Any:
+        x, v, z = np.array([1.0, 2.0, 3.0, 4.0]), np.array(2.5), np.array(1)
+        made = [np.searchsorted(x, v), x.searchsorted(v), np.digitize(v, x), np.take(x, z), x.take(z), x[z]]
+        return made, [not isinstance(m, np.ndarray) for m in made], np.take(np.array([[1, 2], [3, 4]]), z, axis=0)
+
+    same(body, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rounding_keeps_byte_order_and_layout(mode: str) -> None:
+    def body(np: Any) -> Any:
+        swapped = [np.round(np.array([1.25, 15.0], t), d) for t in (">f8", ">f4", ">f2") for d in (-1, 0, 1)]
+        grid = np.array(numpy.arange(6).reshape(2, 3), order="F")
+        return [(x, x.dtype.str) for x in swapped], [np.round(grid, d) for d in (-1, 0, 1)]
+
+    same(body, mode)
+
+
+FOLDS = ("sum", "prod", "cumsum", "cumprod", "mean", "var", "std")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FOLDS)
+def test_folds_of_complex_numbers_in_other_types(mode: str, name: str) -> None:
+    for given in "FD":
+        for wanted in "efdFD":
+
+            def body(np: Any, given: str = given, wanted: str = wanted) -> Any:
+                x = np.array(numpy.array([1 + 2j, 3, -4j], given))
+                return getattr(np, name)(x, dtype=wanted), getattr(np, name)(x.reshape(3, 1), axis=0, dtype=wanted)
+
+            same(body, mode, ulp=4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("given", "Hiqfd")
+def test_folds_in_halves_round_their_elements_first(mode: str, name: str, given: str) -> None:
+    def body(np: Any) -> Any:
+        large = np.array(numpy.array([70000, 60000] if given != "H" else [65535, 1], given))
+        fine = np.array(numpy.array([1.0003, 2.0006, 0.3333] if given in "fd" else [2049, 1, 2], given))
+        call = getattr(np, name)
+        return call(fine, dtype="e"), call(large, dtype="e")
+
+    same(body, mode, ulp=1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_casts_to_halves_tell_of_overflow(mode: str) -> None:
+    for given in "HiIqQfd":
+        same(lambda np, given=given: np.array(numpy.array([3, 65535], given)).astype("e"), mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "reciprocal"])
+def test_division_of_integers_by_zero_warns(mode: str, name: str) -> None:
+    for given in "bBhiqQ":
+
+        def body(np: Any, given: str = given) -> Any:
+            x = np.array(numpy.array([3, 0, 1], given))
+            call = getattr(np, name)
+            return call(x) if name == "reciprocal" else (call(x, x), call(x, x.dtype.type(0)))
+
+        same(body, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_product_of_one_infinite_complex_number(mode: str) -> None:
+    def body(np: Any) -> Any:
+        x = np.array([[complex(numpy.inf, 0.0), complex(0.0, -numpy.inf)]])
+        return np.prod(x, axis=0), np.multiply.reduce(x, axis=0, keepdims=True), np.prod(x[:, 0])
+
+    same(body, mode)
