@@ -290,7 +290,7 @@ def _scan(monoid: str) -> Any:
                 out = out[0]
             if type(out) is not ndarray or not out.flags.writeable:
                 return NotImplemented
-            dtype = out._dtype if dtype is None else dtype
+            dtype = _reductions.of_result(x, out) if dtype is None else dtype
         if axis is None and len(x._shape) == 1:
             axis = 0
         axes = _reductions.axes_of(axis, len(x._shape)) if axis is not None and type(axis) is not tuple else None

@@ -52,6 +52,14 @@ def _accumulator(monoid: str, dtype: DType) -> DType:
     return _BOOL if monoid.startswith("logical") else dtype
 
 
+def of_result(x: ndarray, out: Any) -> DType | None:
+    """The type in which NumPy folds `x` into `out`: that of one step, out = out + x."""
+    try:
+        return numpy.result_type(x._dtype, out._dtype) if type(out) is ndarray else None
+    except TypeError:
+        return None
+
+
 def _kept(keepdims: Any) -> Any:
     """Whether reduced axes are kept; None for what only NumPy can answer, or refuses."""
     if keepdims is False or keepdims is _UNSET:
@@ -71,8 +79,8 @@ def reduce(
     axes, keepdims = axes_of(axis, len(x._shape)), _kept(keepdims)
     if axes is None or keepdims is None or _lazy.elements(x) == 0 or not axes:
         return NotImplemented
-    if dtype is None and type(out) is ndarray and not monoid.startswith("logical"):
-        dtype = out._dtype
+    if dtype is None and not monoid.startswith("logical"):
+        dtype = of_result(x, out[0] if type(out) is tuple and len(out) == 1 else out)
     try:
         loop = _accumulator(monoid, x._dtype) if dtype is None else numpy.dtype(dtype)
     except TypeError:

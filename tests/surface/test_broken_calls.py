@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import pytest
 
-from tests.twice import same
+from tests.twice import caught, same
 
 MODES = ("default", "statement", "check")
 
@@ -113,3 +113,21 @@ def test_product_of_one_infinite_complex_number(mode: str) -> None:
         return np.prod(x, axis=0), np.multiply.reduce(x, axis=0, keepdims=True), np.prod(x[:, 0])
 
     same(body, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("given", "?bBiqQefd")
+def test_folds_into_an_array_of_another_type(mode: str, given: str) -> None:
+    for wanted in "?bhiqQefdD":
+
+        def body(np: Any, wanted: str = wanted) -> Any:
+            x = np.array(numpy.array([1.625, 1.75, 2.5, 0.25, 3.0]).astype(given))
+            made: list[Any] = []
+            for call in (np.sum, np.prod, np.max, np.min, np.add.reduce, np.bitwise_or.reduce, np.any):
+                made.append(caught(lambda call=call: call(x, out=np.zeros((), wanted))))
+            made.append(caught(lambda: np.multiply.reduce(x, out=(np.zeros((), wanted),))))
+            for call in (np.cumsum, np.cumprod, np.add.accumulate, np.maximum.accumulate):
+                made.append(caught(lambda call=call: call(x, out=np.zeros(5, wanted))))
+            return made
+
+        same(body, mode, ulp=2)
