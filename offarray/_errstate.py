@@ -82,10 +82,10 @@ def _each(found: list[tuple[Node, int]], mode: str) -> None:
         node, bits = merged[serial]
         for bit in KINDS:
             if bits & bit:
-                _signal(node, bit, mode)
+                _signal(node, bit, mode, bits)
 
 
-def _signal(node: Node, bit: int, mode: str) -> None:
+def _signal(node: Node, bit: int, mode: str, bits: int) -> None:
     message = fault.message(bit, node.alias or NAMES.get(node.op, node.op))
     mode = mode or str(dict(numpy.geterr())[KINDS[bit]])
     if mode == "raise":
@@ -94,7 +94,7 @@ def _signal(node: Node, bit: int, mode: str) -> None:
         call: Any = numpy.geterrcall()
         if call is None:
             raise NameError(f"python callback specified for {message.split(' encountered')[0]} but no function found.")
-        call(message.split(" encountered")[0], bit)
+        call(message.split(" encountered")[0], bits)  # all that the operation met, as in NumPy
     elif mode == "print":
         print(f"Warning: {message}")
     elif mode == "log":

@@ -131,3 +131,19 @@ def test_folds_into_an_array_of_another_type(mode: str, given: str) -> None:
             return made
 
         same(body, mode, ulp=2)
+
+
+@pytest.mark.parametrize("mode", ["default", "statement", "check"])
+@pytest.mark.parametrize("size", [12, 50_000])
+def test_a_handler_is_told_all_that_an_operation_met(mode: str, size: int) -> None:
+    def body(np: Any) -> Any:
+        met: list[tuple[str, int]] = []
+        with np.errstate(all="call", call=lambda text, bits: met.append((text, bits))):
+            x = np.arange(float(size))
+            np.log(x - 1.0).sum()
+            _ = x / 0.0
+            _ = 1.0 / x
+            _ = np.exp(x * 1000.0)
+        return met
+
+    same(body, mode)
