@@ -299,7 +299,7 @@ class DeviceEmitter(Emitter):
             Tiles(self, thread).emit()
         elif variant.role == "scan":
             self._scan()
-        elif variant.stack > 1 and variant.rows:
+        elif variant.rows and (variant.stack > 1 or variant.thick > 1):
             self._rows(thread)
         elif variant.stack > 1 and variant.role == "whole":
             self._stack(thread)

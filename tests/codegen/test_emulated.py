@@ -105,6 +105,12 @@ def test_variance_at_once(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert a.std(keepdims=True).shape == (1,) * case.ndim
 
 
+def test_boxes_of_one_plane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows side by side without several of them one behind the other."""
+    monkeypatch.setattr(gpu_plan, "ROWS", 1)
+    compare(device.EXAMPLES["stencil in boxes"], 100)
+
+
 def test_quotients_by_one_number_are_rounded_right() -> None:
     """Rows divided by their maximum: NumPy's bits, whatever the magnitudes."""
     rng = numpy.random.default_rng(3)
