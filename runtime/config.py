@@ -68,7 +68,7 @@ class Settings:
     )
     random: str = _setting(
         "numpy",
-        "Random numbers that a device draws: NumPy's (numpy), or also those of distributions that NumPy makes one after "
+        "Random numbers that a device draws: NumPy's (numpy), or those of distributions that NumPy makes one after "
         "the other, from another stream (fast).",
         ("numpy", "fast"),
     )
