@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 
+import numpy
+
 from . import gpu_complex, numerics, numerics_float, numerics_int
 from .gpu_library import LIBRARY, hypot, library
 from .numerics_cast import real_cast
@@ -71,6 +73,10 @@ def _spacing(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
     return choose(code, infinite, out, math.nan, result)
 
 
+# Of two zeros NumPy gives the first one, and from 2.5 on the second.
+_SECOND = bool(numpy.signbit(numpy.nextafter(numpy.float16(0.0), numpy.float16(-0.0))))
+
+
 def _half_next(code: Code, x: str, y: str) -> str:
     """The half after x towards y, on its bits."""
     t, b = code.type("i2"), code.type("b1")
@@ -86,7 +92,7 @@ def _half_next(code: Code, x: str, y: str) -> str:
     moved = code.op(f"select {b} {zero}, {t} {least}, {t} {moved}")
     result = code.op(f"bitcast {t} {moved} to {code.type('f2')}")
     same = compare(code, "oeq", "f4", *wide)
-    result = choose(code, same, "f2", x, result)
+    result = choose(code, same, "f2", y if _SECOND else x, result)
     total = real_cast(code, "f4", "f2", code.op(f"fadd float {wide[0]}, {wide[1]}"))
     return choose(code, compare(code, "uno", "f4", *wide), "f2", total, result)
 

@@ -24,10 +24,10 @@ SMALL = settings(max_examples=25, deadline=None)
 
 @pytest.fixture(autouse=True)
 def _routines(_small_work: None) -> Iterator[None]:
-    """Everything is large work, and no sort is left to NumPy because it is faster."""
+    """Everything is large work of the host, and no sort is left to NumPy because it is faster."""
     before = dict(_sorting._faster)
     _sorting._faster.update(dict.fromkeys("ilqILQfd", True))
-    with config(eager_size=0):
+    with config(eager_size=0, device="cpu"):
         yield
     _sorting._faster.clear()
     _sorting._faster.update(before)
@@ -272,7 +272,7 @@ def test_pending_readers_see_the_old_value() -> None:
 
 def test_routines_are_counted_as_kernels_and_never_fall_back() -> None:
     x, k = np.array(numpy.random.default_rng(1).normal(size=500)), np.arange(500) % 9
-    with config(fallback="raise", device="cpu"):  # the host's routines
+    with config(fallback="raise"):
         for call in (
             lambda: np.sort(x), lambda: np.argsort(x), lambda: np.unique(k), lambda: x[x > 0], lambda: np.nonzero(k),
             lambda: np.searchsorted(np.sort(x), x), lambda: np.digitize(x, [0.0, 1.0]), lambda: np.bincount(k),
