@@ -82,6 +82,7 @@ class Step:
         self._scratch: list[int] = []
         self._busy: list[int] = []
         self._public: list[Buffer] = []  # written, and looked at by others
+        self._rooms: list[Array] = []  # host memory that the library uses until the stream has come past
 
     def __enter__(self) -> Step:
         residency.lock.acquire()
@@ -91,6 +92,8 @@ class Step:
     def __exit__(self, *exception: object) -> None:
         residency._busy.difference_update(self._busy)
         try:
+            if self._rooms:
+                self.device.synchronize()
             for buffer in self._public:
                 residency.settle(buffer, "w")
             for pointer in self._scratch:
@@ -126,6 +129,14 @@ class Step:
         pointer = residency.take(self.device, nbytes)
         self._scratch.append(pointer)
         return pointer
+
+    def room(self, nbytes: int) -> int:
+        """Address of host memory for the library to work in, kept until it has done so."""
+        if nbytes <= 0:
+            return 0
+        made = numpy.empty(nbytes, numpy.uint8)
+        self._rooms.append(made)
+        return int(made.ctypes.data)
 
     def send(self, values: Array) -> int:
         """Scratch memory with these values."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
 from . import cudalib
 from .cudalib import Step
 
@@ -38,9 +36,8 @@ def handles(step: Step) -> tuple[int, int]:
 def _run(step: Step, name: str, *args: Any, members: tuple[int, ...] = ()) -> int:
     """Ask `name` for its scratch memory and run it; `members` are arguments at the end of both calls."""
     on_device, on_host = _call(name + "_buffer_size", *args, *members)
-    place = numpy.empty(max(on_host, 1), numpy.uint8)
     info, work = step.scratch(4 * max([1, *members])), step.scratch(max(on_device, 16))
-    _call(name, *args, work, on_device, place.ctypes.data, on_host, info, *members)
+    _call(name, *args, work, on_device, step.room(on_host), on_host, info, *members)
     return info
 
 
@@ -49,9 +46,8 @@ def getrf(step: Step, char: str, n: int, a: int, pivots: int) -> int:
     kind = KINDS[char]
     handle, params = handles(step)
     on_device, on_host = _call("xgetrf_buffer_size", handle, params, n, n, kind, a, n, kind)  # takes no pivots
-    place = numpy.empty(max(on_host, 1), numpy.uint8)
     info, work = step.scratch(4), step.scratch(max(on_device, 16))
-    _call("xgetrf", handle, params, n, n, kind, a, n, pivots, kind, work, on_device, place.ctypes.data, on_host, info)
+    _call("xgetrf", handle, params, n, n, kind, a, n, pivots, kind, work, on_device, step.room(on_host), on_host, info)
     return info
 
 
@@ -114,9 +110,8 @@ def gesvdp(step: Step, char: str, job: str, m: int, n: int, a: int, s: int, u: i
     jobs, economy = int(job != "N"), int(job != "A")
     args = (handle, params, jobs, economy, m, n, kind, a, m, real, s, kind, u, m, kind, v, n, kind)
     on_device, on_host = _call("xgesvdp_buffer_size", *args)
-    place = numpy.empty(max(on_host, 1), numpy.uint8)
     info, work = step.scratch(4), step.scratch(max(on_device, 16))
-    return info, float(_call("xgesvdp", *args, work, on_device, place.ctypes.data, on_host, info))
+    return info, float(_call("xgesvdp", *args, work, on_device, step.room(on_host), on_host, info))
 
 
 def syevd(step: Step, char: str, jobs: int, uplo: int, n: int, a: int, w: int) -> int:

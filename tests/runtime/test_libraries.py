@@ -215,3 +215,13 @@ def test_the_host_draws_large_arrays_by_kernels(monkeypatch: pytest.MonkeyPatch,
         assert recorded > 10
     with config(device="cpu", threads=2):
         assert not _views.is_pending(np.random.default_rng(1).random(5000))
+
+
+@pytest.mark.parametrize("nbytes", [0, 8])
+def test_host_memory_of_a_library_lives_until_the_device_is_done(libraries: Any, nbytes: int) -> None:
+    with cudalib.Step() as step:
+        device, before = step.device, step.device.waits
+        address = step.room(nbytes)
+        assert bool(address) == (nbytes > 0)
+        assert [(room.ctypes.data, room.nbytes) for room in step._rooms] == [(address, nbytes)][: nbytes > 0]
+    assert device.waits - before == (nbytes > 0)
