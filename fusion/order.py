@@ -45,7 +45,16 @@ def join_order(arrays: Sequence[tuple[Shape, Strides]]) -> tuple[int, ...]:
         tuple(0 if extent == 1 else 2 * abs(stride) + 1 for extent, stride in zip(shape, strides, strict=True))
         for shape, strides in arrays
     ]
-    return memory_order(len(operands[0]), operands)
+    order = list(range(len(operands[0])))
+    for here in range(1, len(order)):  # from the left, unlike NumPy's iterator: axes of one element stay behind others
+        place = here
+        for before in range(here - 1, -1, -1):
+            slower = _slower(order[before], order[here], operands)
+            if slower:
+                break
+            place = place if slower is None else before
+        order.insert(place, order.pop(here))
+    return tuple(order)
 
 
 def _slower(a: int, b: int, operands: Sequence[Strides]) -> bool | None:

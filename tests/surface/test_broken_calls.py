@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy
@@ -147,3 +148,16 @@ def test_a_handler_is_told_all_that_an_operation_met(mode: str, size: int) -> No
         return met
 
     same(body, mode)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_joined_arrays_lie_in_memory_as_those_of_numpy(axis: int) -> None:
+    for turn in itertools.permutations(range(3)):
+        for shape in [(2, 3, 4), (1, 3, 4), (2, 1, 4), (2, 3, 1), (1, 1, 4)]:
+
+            def body(np: Any, turn: tuple[int, ...] = turn, shape: tuple[int, ...] = shape) -> Any:
+                x = np.array(numpy.arange(24.0)[: numpy.prod(shape)].reshape(shape)).transpose(turn) * 2
+                made = np.concatenate([x, x + 1], axis=axis), np.stack([x, x - 1], axis=axis)
+                return made, [[s for s, n in zip(m.strides, m.shape, strict=True) if n > 1] for m in made]
+
+            same(body, "statement")
