@@ -204,8 +204,10 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         return NotImplemented if len(loop.ops) > 1 else into(loop, operands, shape, out, mask, casting)
     if mask is not None:
         return NotImplemented  # without `out` NumPy leaves memory as it was, and newer releases warn of it
+    alias = real.__name__ if len(loop.ops) > 1 else ""
     results = tuple(
-        _record.elementwise(op, operands, loop.inputs, d, shape) for op, d in zip(loop.ops, loop.outputs, strict=True)
+        _record.elementwise(op, operands, loop.inputs, d, shape, alias)
+        for op, d in zip(loop.ops, loop.outputs, strict=True)
     )
     if not shape and not always:
         results = tuple(map(scalar_of, results))
@@ -281,6 +283,7 @@ def _two(real: numpy.ufunc, values: Any, outs: Any) -> Any:
         _record.writable(x)
         order = _record.order_of([x], x._shape)
         node = _record.expression(op, operands, loop.inputs, dtype, x._shape, order, site)
+        node.alias = real.__name__
         nodes.append((x, _record.cast(node, x._dtype, node.fault, site), order))
     for x, node, order in nodes:
         _record.write(x, node, order, None, site, operands)

@@ -133,10 +133,13 @@ def _harmless(op: str, mask: Node, node: Node, shape: Shape) -> Node:
     return Node(MAP, "select", node.dtype, shape, (mask, node, safe))
 
 
-def elementwise(op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape) -> ndarray:
+def elementwise(
+    op: str, operands: Sequence[Operand], loop: Sequence[DType], dtype: DType, shape: Shape, alias: str = ""
+) -> ndarray:
     """Record `op` over operands that broadcast to `shape`; gives a handle on the pending result."""
     order = order_of(operands, shape)
     node = expression(op, operands, loop, dtype, shape, order, here())
+    node.alias = alias  # what messages call it
     return deliver(node, shape, order, operands)
 
 

@@ -161,3 +161,18 @@ def test_joined_arrays_lie_in_memory_as_those_of_numpy(axis: int) -> None:
                 return made, [[s for s, n in zip(m.strides, m.shape, strict=True) if n > 1] for m in made]
 
             same(body, "statement")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("given", "bhiqBQfd")
+def test_messages_name_divmod(mode: str, given: str) -> None:
+    def body(np: Any) -> Any:
+        x, y = np.array(numpy.array([3, 7, 0], given)), np.array(numpy.array([0, 2, 0], given))
+        made = divmod(x, y), np.divmod(x, x.dtype.type(0))
+        with np.errstate(all="raise"):
+            refused = caught(lambda: np.divmod(x, y))
+        out = (np.zeros_like(x), np.zeros_like(x))
+        np.divmod(x, y, out=out)
+        return made, refused, out
+
+    same(body, mode)
