@@ -196,6 +196,8 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         return NotImplemented
     loop, operands, shape = found
     if loop.ops[0] == "power" and loop.outputs[0].kind == "i" and 0 not in shape and _negative(operands[1]):
+        if out is not None:
+            return NotImplemented  # NumPy looks at the destination first, and stops in the middle
         raise ValueError("Integers to negative integer powers are not allowed.")
     mask = _mask(where)
     if mask is NotImplemented:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -91,7 +92,11 @@ def test_folds_in_halves_round_their_elements_first(mode: str, name: str, given:
 @pytest.mark.parametrize("mode", MODES)
 def test_casts_to_halves_tell_of_overflow(mode: str) -> None:
     for given in "HiIqQfd":
-        same(lambda np, given=given: np.array(numpy.array([3, 65535], given)).astype("e"), mode)
+
+        def body(np: Any, given: str = given) -> Any:
+            return np.array(numpy.array([3, 65535], given)).astype("e")
+
+        same(body, mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -125,10 +130,10 @@ def test_folds_into_an_array_of_another_type(mode: str, given: str) -> None:
             x = np.array(numpy.array([1.625, 1.75, 2.5, 0.25, 3.0]).astype(given))
             made: list[Any] = []
             for call in (np.sum, np.prod, np.max, np.min, np.add.reduce, np.bitwise_or.reduce, np.any):
-                made.append(caught(lambda call=call: call(x, out=np.zeros((), wanted))))
+                made.append(caught(functools.partial(call, x, out=np.zeros((), wanted))))
             made.append(caught(lambda: np.multiply.reduce(x, out=(np.zeros((), wanted),))))
             for call in (np.cumsum, np.cumprod, np.add.accumulate, np.maximum.accumulate):
-                made.append(caught(lambda call=call: call(x, out=np.zeros(5, wanted))))
+                made.append(caught(functools.partial(call, x, out=np.zeros(5, wanted))))
             return made
 
         same(body, mode, ulp=2)
@@ -176,3 +181,20 @@ def test_messages_name_divmod(mode: str, given: str) -> None:
         return made, refused, out
 
     same(body, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_negative_powers_of_integers_into_a_destination(mode: str) -> None:
+    def body(np: Any) -> Any:
+        x, fixed = np.array([1, 4, -5, 0]), np.array([2, 3, 4, 5])
+        fixed.flags.writeable = False
+        refused = [str(_text(functools.partial(np.power, x, x, out=out))) for out in (fixed, x)]
+        return refused, x, fixed, _text(lambda: x ** np.array([1, 1, -1, 1]))
+
+    same(body, mode)
+
+
+def _text(action: Any) -> str:
+    with pytest.raises(ValueError) as error:
+        action()
+    return str(error.value)
