@@ -193,7 +193,8 @@ def store(out: Any, made: ndarray) -> Any:
         return made
     node = made._base.node
     view = View(out._offset, out._shape, out._strides)
-    whole = node.state == READY and node.shape == made._shape and node.dtype == made._dtype == out._dtype
+    itself = is_dense(made) and not made._offset  # and no other order of the node's elements
+    whole = itself and node.state == READY and node.shape == made._shape and node.dtype == made._dtype == out._dtype
     if whole and is_dense(out) and _record._replaces(out, view):
         if not out._writeable:
             raise ValueError("output array is read-only")

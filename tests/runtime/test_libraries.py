@@ -225,3 +225,26 @@ def test_host_memory_of_a_library_lives_until_the_device_is_done(libraries: Any,
         assert bool(address) == (nbytes > 0)
         assert [(room.ctypes.data, room.nbytes) for room in step._rooms] == [(address, nbytes)][: nbytes > 0]
     assert device.waits - before == (nbytes > 0)
+
+
+@pytest.mark.parametrize("shape", [(7, 7), (3, 6, 6), (9, 5), (5, 9), (1, 1)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_factors_of_matrices_of_any_shape(libraries: Any, shape: tuple[int, ...], dtype: str) -> None:
+    x = numpy.random.default_rng(3).standard_normal(shape).astype(dtype)
+    if x.dtype.kind == "c":
+        x += 1j * numpy.random.default_rng(4).standard_normal(shape).astype(x.real.dtype)
+    for mode in ("reduced", "complete", "r", "raw"):
+        if mode == "raw" and x.ndim > 2:
+            continue
+        for got, want in zip(np.linalg.qr(np.array(x), mode=mode), numpy.linalg.qr(x, mode=mode), strict=True):
+            compare(got, want)
+
+
+def test_stored_results_keep_their_order(libraries: Any) -> None:
+    x = numpy.arange(16.0).reshape(4, 4)
+    for turn in (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-1]):
+        made, out = np.array(x) + 0, np.zeros((4, 4))
+        np.evaluate(made)
+        seen = out[:]
+        _library_device.store(out, turn(made))
+        assert (numpy.asarray(out) == turn(x)).all() and (numpy.asarray(seen) == turn(x)).all()
