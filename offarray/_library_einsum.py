@@ -110,7 +110,8 @@ def _plain(s: Term, t: Term, stack: str, left: str, right: str, gone: str, dtype
     everything = (slice(None),)
     a = seen(a, lambda g: g[everything * (n + len(left)) + ones_a])
     b = seen(b, lambda g: g[everything * n + ones_b])
-    return Term(contracted(a, b, dtype), stack + left + right)
+    with numpy.errstate(all="ignore"):  # NumPy's does not look
+        return Term(contracted(a, b, dtype), stack + left + right)
 
 
 def _compressed(subscripts: str, operands: list[ndarray]) -> tuple[list[str], str, dict[str, int]] | None:

@@ -45,9 +45,13 @@ class Matrix(NamedTuple):
     distance: int
 
 
-def refuse(real: numpy.ufunc, *operands: ndarray) -> None:
+def refuse(real: numpy.ufunc, *operands: ndarray, out: Any = None) -> None:
     """Have NumPy raise for shapes or types that it refuses, without looking at elements."""
-    real(*[numpy.broadcast_to(numpy.zeros((), x._dtype), x._shape) for x in operands])
+    given = {}
+    if out is not None:
+        given["out"] = numpy.empty(out._shape, out._dtype)
+        given["out"].flags.writeable = out._writeable
+    real(*[numpy.broadcast_to(numpy.zeros((), x._dtype), x._shape) for x in operands], **given)
 
 
 def layout(x: ndarray) -> Matrix | None:
@@ -131,8 +135,11 @@ def _vector(
     )  # fmt: skip
 
 
-def contracted(x: ndarray, y: ndarray, dtype: DType, axis: int = -1) -> ndarray:
-    """The sum over one axis of the products of two arrays that broadcast, recorded as one kernel."""
+def contracted(x: ndarray, y: ndarray, dtype: DType, axis: int = -1, name: str = "") -> ndarray:
+    """The sum over one axis of the products of two arrays that broadcast, recorded as one kernel.
+
+    `name` is what warnings call it.
+    """
     shape = numpy.broadcast_shapes(x._shape, y._shape)
     axis %= len(shape)
     half = dtype.char == "e"
@@ -140,22 +147,23 @@ def contracted(x: ndarray, y: ndarray, dtype: DType, axis: int = -1) -> ndarray:
     times, plus = ("logical_and", "logical_or") if dtype.kind == "b" else ("multiply", "add")
     site = _record.here()
     order = tuple(range(len(shape)))
-    node = _record.expression(times, (x, y), (loop, loop), loop, shape, order, site)
+    node = each = _record.expression(times, (x, y), (loop, loop), loop, shape, order, site)
     node = _record.fold_node(node, plus, (axis,), loop, site)
+    each.alias = node.alias = name
     if half:
         node = Node(MAP, "cast", dtype, node.shape, (node,), None, 0, site)
     rest = shape[:axis] + shape[axis + 1 :]
     return _record.deliver(node, rest, tuple(range(len(rest))), (x, y))
 
 
-def multiplied(a: ndarray, b: ndarray, dtype: DType) -> ndarray:
+def multiplied(a: ndarray, b: ndarray, dtype: DType, name: str = "matmul") -> ndarray:
     """(..., m, k) times (..., k, n), the stacks broadcast, in the arithmetic of `dtype`."""
     lead = numpy.broadcast_shapes(a._shape[:-2], b._shape[:-2])
     a, b = spread(a, lead + a._shape[-2:]), spread(b, lead + b._shape[-2:])
     if dtype.char in blas.TYPES:
         return product(cast(a, dtype), cast(b, dtype))
     tall, wide = seen(a, lambda g: g[..., None]), seen(b, lambda g: g[..., None, :, :])
-    return contracted(tall, wide, dtype, -2)
+    return contracted(tall, wide, dtype, -2, name)
 
 
 def _pair(real: numpy.ufunc, x: Any, y: Any, least: tuple[int, int]) -> tuple[ndarray, ndarray, DType] | None:
@@ -186,8 +194,8 @@ def of_matmul(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
     flat = len(a._shape) == 1, len(b._shape) == 1
     if all(flat):
         if a._shape != b._shape:
-            refuse(numpy.matmul, a, b)
-        return _given(contracted(a, b, dtype), out) if fits(out, (), dtype) else NotImplemented
+            refuse(numpy.matmul, a, b, out=out)
+        return _given(contracted(a, b, dtype, name="matmul"), out) if fits(out, (), dtype) else NotImplemented
     rows = seen(a, lambda g: g[None, :]) if flat[0] else a
     wide = seen(b, lambda g: g[:, None]) if flat[1] else b
     try:
@@ -195,7 +203,7 @@ def of_matmul(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
     except ValueError:
         lead = None
     if lead is None or rows._shape[-1] != wide._shape[-2]:
-        refuse(numpy.matmul, a, b)
+        refuse(numpy.matmul, a, b, out=out)
         return NotImplemented
     shape = lead + (() if flat[0] else rows._shape[-2:-1]) + (() if flat[1] else wide._shape[-1:])
     if not fits(out, shape, dtype):
@@ -229,7 +237,7 @@ def of_vecdot(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
     if not right:
         refuse(numpy.vecdot, a, b)
         return NotImplemented
-    return _given(contracted(_conjugate(a), b, dtype), None)
+    return _given(contracted(_conjugate(a), b, dtype, name="vecdot"), None)
 
 
 def of_matvec(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
@@ -259,7 +267,7 @@ def _with_vector(real: numpy.ufunc, x: Any, y: Any, least: tuple[int, int], out:
     if not right:
         refuse(real, *found[:2])
         return NotImplemented
-    made = multiplied(a, b, dtype)
+    made = multiplied(a, b, dtype, real.__name__)
     return _reshaped(made, made._shape[:-1] if least == (2, 1) else made._shape[:-2] + made._shape[-1:])
 
 
@@ -285,9 +293,9 @@ def on_dot(a: Any, b: Any, out: Any = None) -> Any:
     if out is not None and not (fits(out, shape, dtype) and out._dtype == dtype and is_dense(out)):
         return NotImplemented
     if len(x._shape) == len(y._shape) == 1:
-        return _given(contracted(x, y, dtype), out)
+        return _given(contracted(x, y, dtype, name="dot"), out)
     wide = y if len(y._shape) == 2 else _wide(y, at)
-    made = multiplied(_flat(x, x._shape[-1]), wide, dtype)
+    made = multiplied(_flat(x, x._shape[-1]), wide, dtype, "dot")
     return _given(_reshaped(made, shape), out)
 
 
@@ -324,7 +332,8 @@ def on_vdot(a: Any, b: Any, /) -> Any:
         _refused(numpy.vdot, x, y)
         return NotImplemented
     x, y = (seen(dense(v), lambda g: g.reshape(-1)) for v in (x, y))
-    return _given(contracted(_conjugate(x), y, dtype), None)
+    with numpy.errstate(all="ignore"):
+        return _given(contracted(_conjugate(x), y, dtype), None)
 
 
 def on_inner(a: Any, b: Any, /) -> Any:
@@ -337,9 +346,9 @@ def on_inner(a: Any, b: Any, /) -> Any:
         _refused(numpy.inner, x, y)
         return NotImplemented
     if len(x._shape) == len(y._shape) == 1:
-        return _given(contracted(x, y, dtype), None)
+        return _given(contracted(x, y, dtype, name="dot"), None)
     last = x._shape[-1]
-    made = multiplied(_flat(x, last), seen(_flat(y, last) if len(y._shape) > 1 else y, _turned), dtype)
+    made = multiplied(_flat(x, last), seen(_flat(y, last) if len(y._shape) > 1 else y, _turned), dtype, "dot")
     return _reshaped(made, x._shape[:-1] + y._shape[:-1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,3 +249,35 @@ def test_stored_results_keep_their_order(libraries: Any) -> None:
         seen = out[:]
         _library_device.store(out, turn(made))
         assert (numpy.asarray(out) == turn(x)).all() and (numpy.asarray(seen) == turn(x)).all()
+
+
+@pytest.mark.parametrize("values", [[1e200], [numpy.inf, -numpy.inf], [numpy.inf, 0.0], [1.0]])
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_warnings_of_products_have_numpys_names(libraries: Any, values: list[float], dtype: str) -> None:
+    x = numpy.resize(numpy.array(values, dtype), 60)
+    for call in (
+        lambda np, x: np.dot(x, x[::-1]), lambda np, x: np.inner(x, x), lambda np, x: np.vdot(x, x),
+        lambda np, x: np.einsum("i,i->", x, x), lambda np, x: x @ x, lambda np, x: np.vecdot(x, x),
+    ):  # fmt: skip
+        said = []
+        for module in (numpy, np):
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                str(call(module, module.array(x)))
+            said.append({str(w.message) for w in given})
+        if dtype == "f8":
+            assert said[0] == said[1]
+        else:  # which of several kinds a complex product meets is the processor's matter
+            assert {w.split()[-1] for w in said[1]} <= {"dot", "matmul", "vecdot"}
+
+
+def test_products_refused_name_the_first_cause(libraries: Any) -> None:
+    x, fixed = numpy.ones((3, 4)), numpy.zeros((3, 3))
+    fixed.flags.writeable = False
+    for out in (None, numpy.zeros((3, 3), int), fixed, numpy.zeros((3, 3))):
+        causes = []
+        for module in (numpy, np):
+            with pytest.raises((TypeError, ValueError)) as caught:
+                module.matmul(module.array(x), module.array(x), out=None if out is None else module.asarray(out))
+            causes.append((caught.type, str(caught.value)))
+        assert causes[0] == causes[1]
