@@ -19,7 +19,7 @@ from offarray.codegen import interpret, split
 from offarray.codegen.kernel import Kernel
 from offarray.fusion import replay
 from offarray.runtime import buffer as buffers
-from offarray.runtime import cuda, placement, residency
+from offarray.runtime import cuda, placement, residency, trace
 from offarray.runtime.config import config
 from offarray.runtime.errors import DeviceLostError, MemoryLimitError
 from offarray.runtime.target import Compiled, Target
@@ -173,3 +173,10 @@ def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
         replay.recipes.clear()
         if former[3] is not None:
             _evaluate._targets["cuda"] = former[3]
+
+
+def moved() -> tuple[int, int]:
+    """Bytes moved to the device and back since the last question."""
+    found = trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]
+    trace.reset()
+    return found

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import numpy
 import pytest
@@ -17,22 +16,10 @@ from offarray.runtime import cuda, placement, trace
 from offarray.runtime.config import config
 
 from . import fakedevice
+from .fakedevice import moved
 
 N = 5000
 SIZE = 8 * N
-
-
-@pytest.fixture
-def fake() -> Iterator[fakedevice.FakeDevice]:
-    with fakedevice.installed() as device, config(eager_size=0, faults="deferred"):
-        trace.reset()
-        yield device
-
-
-def moved() -> tuple[int, int]:
-    found = trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]
-    trace.reset()
-    return found
 
 
 def test_there_and_back(fake: fakedevice.FakeDevice) -> None:

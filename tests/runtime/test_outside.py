@@ -19,6 +19,7 @@ from offarray.runtime import cuda, dlpack, supply, trace
 from offarray.runtime.config import config
 
 from . import fakedevice
+from .fakedevice import moved
 
 N = 5000
 SIZE = 8 * N
@@ -31,13 +32,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[fakedevice.FakeDevice]:
         trace.reset()
         yield device
         assert not buffers.unsettled
-
-
-def moved() -> tuple[int, int]:
-    """Bytes moved to the device and back since the last question."""
-    found = trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]
-    trace.reset()
-    return found
 
 
 def at(pointer: int, shape: Any = N, dtype: str = "f8") -> Any:

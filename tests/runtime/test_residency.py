@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import numpy
 import pytest
 
 import offarray as np
-from offarray.runtime import trace
 from offarray.runtime.config import config
 
 from . import fakedevice
+from .fakedevice import moved
 
 N = 5000
 SIZE = 8 * N
-
-
-@pytest.fixture
-def fake() -> Iterator[fakedevice.FakeDevice]:
-    with fakedevice.installed() as device, config(eager_size=0, faults="deferred"):
-        trace.reset()
-        yield device
-
-
-def moved() -> tuple[int, int]:
-    """Bytes moved to the device and back since the last question."""
-    found = trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]
-    trace.reset()
-    return found
 
 
 def test_values_stay_where_they_are(fake: fakedevice.FakeDevice) -> None:

@@ -36,3 +36,21 @@ def same(got: Any, want: Any, rtol: float = 0.0) -> None:
         return
     assert type(got) is type(want)
     assert got == want or got != got
+
+
+def twice(body: Any, *operands: Any, rtol: float = 0.0) -> None:
+    """`body` gives with offarray what it gives with NumPy: values, or an error of the same class and text."""
+    answers = []
+    for module, make in ((numpy, lambda a: a.copy()), (offarray, offarray.array)):
+        given = [make(a) if isinstance(a, numpy.ndarray) else a for a in operands]
+        try:
+            answers.append(body(module, *given))
+        except Exception as error:
+            answers.append(error)
+    want, got = answers
+    if isinstance(want, Exception):
+        assert type(got) is type(want), (got, want)
+        assert str(got) == str(want)
+    else:
+        assert not isinstance(got, Exception), got
+        same(got, want, rtol)

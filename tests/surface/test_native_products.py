@@ -15,7 +15,7 @@ import offarray as np
 from offarray import _statistics
 from offarray.runtime.config import config
 
-from .compare import same
+from .compare import twice
 
 SMALL = settings(max_examples=25, deadline=None)
 
@@ -27,24 +27,6 @@ def _routines(_small_work: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.setattr(_statistics, "_SPREAD", 3.0)
     with config(eager_size=0):
         yield
-
-
-def twice(body: Any, *operands: Any, rtol: float = 0.0) -> None:
-    """`body` gives with offarray what it gives with NumPy: values, or an error of the same class and text."""
-    answers = []
-    for module, make in ((numpy, lambda a: a.copy()), (np, np.array)):
-        given = [make(a) if isinstance(a, numpy.ndarray) else a for a in operands]
-        try:
-            answers.append(body(module, *given))
-        except Exception as error:
-            answers.append(error)
-    want, got = answers
-    if isinstance(want, Exception):
-        assert type(got) is type(want), (got, want)
-        assert str(got) == str(want)
-    else:
-        assert not isinstance(got, Exception), got
-        same(got, want, rtol)
 
 
 def _data(seed: int, size: int, dtype: str, form: int) -> Any:

@@ -15,7 +15,7 @@ import offarray as np
 from offarray import _sorting
 from offarray.runtime.config import config
 
-from .compare import same
+from .compare import same, twice
 
 FLOATS = ("f4", "f8")
 INTEGERS = ("i4", "i8", "u4", "u8")
@@ -46,24 +46,6 @@ def arrays(dtypes: Any = FLOATS + INTEGERS, shape: Any = None) -> Any:
     """Arrays of one axis with ties, NaNs, infinities and the ends of the integers."""
     sizes = st.integers(0, 70) if shape is None else shape
     return st.sampled_from(dtypes).flatmap(lambda d: hnp.arrays(d, sizes, elements=_elements(d)))
-
-
-def twice(body: Any, *operands: Any) -> None:
-    """`body` gives with offarray what it gives with NumPy: values, or an error of the same class and text."""
-    answers = []
-    for module, make in ((numpy, lambda a: a.copy()), (np, np.array)):
-        given = [make(a) if isinstance(a, numpy.ndarray) else a for a in operands]
-        try:
-            answers.append(body(module, *given))
-        except Exception as error:
-            answers.append(error)
-    want, got = answers
-    if isinstance(want, Exception):
-        assert type(got) is type(want), (got, want)
-        assert str(got) == str(want)
-    else:
-        assert not isinstance(got, Exception), got
-        same(got, want)
 
 
 @SMALL
