@@ -28,23 +28,25 @@ cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyOb
     cdef Called me = <Called>callable
     cdef Py_ssize_t count = counted(flagged), n
     cdef PyObject *real[4]
+    cdef PyObject *wide[3]
     cdef long long room = eager_size
     cdef bint plain = names == NULL and count == me.nin and count <= 3, waits = False
     cdef object r
+    wide[0] = wide[1] = wide[2] = NULL
     if plain:
         for n in range(count):
             if is_handle(<object>args[n]):
                 if not ready(<Handle>args[n]):
                     waits = True
                     break
-                real[n] = <PyObject *>(<Handle>args[n])._np
+                real[n] = wide[n] = <PyObject *>(<Handle>args[n])._np
                 room -= size_of(real[n])
             elif is_scalar(<object>args[n]):
                 real[n] = args[n]
             else:
                 plain = False
                 break
-    if plain and not waits and room >= 0:
+    if plain and not waits and room >= 0 and spread_of(wide[0], wide[1], wide[2]) <= eager_size:
         for n in range(count):
             Py_INCREF(<object>real[n])
         try:

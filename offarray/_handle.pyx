@@ -20,7 +20,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from offarray.fusion.node cimport Base, Node
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
-from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, num_of, size_of
+from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, num_of, size_of, spread_of
 
 from types import MethodType as bound
 
@@ -124,6 +124,10 @@ def _set_eager_size(value):
 
 
 watch("eager_size", _set_eager_size)
+
+
+cdef inline bint small_pair(PyObject *a, PyObject *b):
+    return size_of(a) + size_of(b) <= eager_size and spread_of(a, b, NULL) <= eager_size
 
 
 cdef inline Handle new():
@@ -294,7 +298,7 @@ cdef object forward(Handle me, object other, int n):
     if is_handle(other):
         y = <Handle>other
         if ready(me) and ready(y):
-            if size_of(<PyObject *>me._np) + size_of(<PyObject *>y._np) <= eager_size:
+            if small_pair(<PyObject *>me._np, <PyObject *>y._np):
                 return finished(at_once(n, me._np, y._np))
     elif is_scalar(other):
         if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
@@ -347,7 +351,7 @@ cdef object compared(Handle me, object other, int n):
     if is_handle(other):
         y = <Handle>other
         if ready(me) and ready(y):
-            if size_of(<PyObject *>me._np) + size_of(<PyObject *>y._np) <= eager_size:
+            if small_pair(<PyObject *>me._np, <PyObject *>y._np):
                 return finished(PyObject_RichCompare(me._np, y._np, n))
     elif is_scalar(other):
         if ready(me) and size_of(<PyObject *>me._np) <= eager_size:

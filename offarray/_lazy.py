@@ -6,7 +6,10 @@ that it does not record; the caller then runs it in NumPy, which also raises wha
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Any
 
 import numpy
@@ -61,15 +64,12 @@ def small(operands: Any) -> bool:
         return True  # scalars stay scalars
     if total > limit:
         return False
-    if len(shapes) > 1:  # small operands may broadcast to a large result
-        most = 1
-        for extents in zip(*(s[::-1] for s in shapes if s), strict=False):
-            most *= max(extents)
-        longest = max(shapes, key=len)
-        for extent in longest[: len(longest) - min(len(s) for s in shapes if s)]:
-            most *= extent
-        return most <= limit
-    return True
+    return len(shapes) == 1 or broadcast_size(shapes) <= limit  # small operands may broadcast to a large result
+
+
+def broadcast_size(shapes: Iterable[Shape]) -> int:
+    """Elements of what arrays of these shapes broadcast to; axes without elements count as one."""
+    return math.prod(max(1, *extents) for extents in zip_longest(*(s[::-1] for s in shapes), fillvalue=1))
 
 
 def worth(x: Any) -> bool:

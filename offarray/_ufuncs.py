@@ -6,7 +6,7 @@ in: the namespace and the handle's operators; out: NumPy's ufuncs on ready memor
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,6 +68,7 @@ class ufunc(Called, metaclass=UfuncType):
                 r = _direct.unary(self.real, x)
                 return _method(self, "__call__", args, kwargs) if r is None else r
             real: list[Any] = []
+            most = 1
             for v in args:
                 t = type(v)
                 if t is ndarray:
@@ -77,12 +78,13 @@ class ufunc(Called, metaclass=UfuncType):
                         break
                     a = v._np
                     room -= a.size
+                    most *= a.size
                     real.append(a)
                 elif t in SCALARS:
                     real.append(v)
                 else:
                     return _method(self, "__call__", args, kwargs)
-            if room < 0:
+            if room < 0 or (most > settings.eager_size and not _stay(real)):
                 r = _direct.binary(self.real, *args) if len(args) == 2 else None
                 return _method(self, "__call__", args, kwargs) if r is None else r
             r = self.real(*real)
@@ -342,6 +344,12 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
     return fresh(r) if type(r) is RealArray else r
 
 
+def _stay(operands: Sequence[Any]) -> bool:
+    """Whether small operands give a small result, which they do unless they broadcast."""
+    shapes = {x.shape for x in operands if type(x) is RealArray}
+    return len(shapes) < 2 or _lazy.broadcast_size(shapes) <= settings.eager_size
+
+
 def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
     real = uf.real
     record: Any = _direct.nothing if real is numpy.power else _direct.binary
@@ -364,7 +372,11 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
         else:
             return _slow(self, other, op, uf, name, False)
         at = me._at
-        if (at is HOST or at == self._base.node.serial) and me._np.size <= room:
+        if (
+            (at is HOST or at == self._base.node.serial)
+            and me._np.size <= room
+            and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b)))
+        ):
             r = op(me._np, b)
         else:
             r = record(real, self, other)

@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import offarray as np
+from offarray import _views
 from offarray.runtime.config import config
 
 from .compare import same
@@ -86,3 +87,26 @@ def test_views_keep_their_memory_when_the_owner_starts_afresh() -> None:
         v += 5
     same(v, numpy.arange(15.0, 25.0))
     assert a[15] == 16
+
+
+@pytest.mark.parametrize(
+    "shapes", [((300, 1), (1, 300)), ((300, 1, 3), (1, 300, 3)), ((200,), (200, 1)), ((2, 1, 300), (300, 1))]
+)
+def test_small_operands_with_a_large_result_are_recorded(shapes: tuple[tuple[int, ...], ...]) -> None:
+    rng = numpy.random.default_rng(1)
+    x, y = (rng.random(s) for s in shapes)
+    for call in (
+        lambda np, a, b: a - b, lambda np, a, b: a < b, lambda np, a, b: np.hypot(a, b),
+        lambda np, a, b: np.clip(a, b, 1.0), lambda np, a, b: np.where(a < b, a, b),
+    ):  # fmt: skip
+        with config(eager_size=32768, faults="deferred"):
+            got = call(np, np.array(x), np.array(y))
+            assert _views.is_pending(got)
+        assert (numpy.asarray(got) == call(numpy, x, y)).all()
+
+
+def test_small_operands_with_a_small_result_are_not() -> None:
+    a, row = np.array(numpy.ones((100, 100))), np.array(numpy.ones(100))
+    with config(eager_size=32768):
+        for made in (a + row, row - a, a < row, np.hypot(a, row), np.clip(a, row, 2.0), a + np.array(1.0)):
+            assert not _views.is_pending(made)
