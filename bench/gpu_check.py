@@ -18,14 +18,12 @@ import numpy
 
 import offarray as np
 from offarray.codegen import gpu_numerics, nvptx
-from offarray.codegen.compile import compile, device_target
+from offarray.codegen.compile import device_target
 from offarray.codegen.text import SIZES, Code
-from offarray.runtime import buffer as buffers
-from offarray.runtime import cuda, residency
-from offarray.runtime.program import pack
+from offarray.runtime import cuda
 from offarray.runtime.target import Target
 from tests.codegen import device as examples
-from tests.codegen.kernels import Builder
+from tests.codegen.device import run
 from tests.codegen.values import expected, inputs, operations, same
 
 RESULT: dict[str, Any] = {}
@@ -165,32 +163,6 @@ def table() -> None:
 
 
 # ---------------------------------------------------------------------- kernels
-def owner(array: Any) -> Any:
-    """The array that owns the memory."""
-    while isinstance(array.base, numpy.ndarray):
-        array = array.base
-    return array
-
-
-def run(k: Builder, target: Target) -> list[int]:
-    """Launch on the device; arrays are brought back."""
-    compiled = compile(k.kernel(), target)
-    held: dict[int, Any] = {}
-    pointers = []
-    for array in k.arrays:
-        base = owner(array)
-        if id(base) not in held:
-            held[id(base)] = buffers.adopt(base, False)
-        buffer = held[id(base)]
-        pointers.append((buffer, array.ctypes.data - buffer.address))
-    found = residency.launch(
-        compiled, pointers, pack(k.words()[len(k.arrays) :]), k.access, len(k.kernel().faults)
-    )  # fmt: skip
-    for buffer in held.values():
-        buffer.device.look(buffer)
-    return list(found)
-
-
 def check(name: str) -> str:
     """Compare one example with the interpreter; twice on the device, for the same bits."""
     make = examples.EXAMPLES[name]

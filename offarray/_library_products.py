@@ -7,6 +7,7 @@ in: `_library`; out: cuBLAS for floating and complex numbers of matrices, kernel
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
@@ -45,7 +46,7 @@ class Matrix(NamedTuple):
     distance: int
 
 
-def refuse(real: numpy.ufunc, *operands: ndarray, out: Any = None) -> None:
+def refuse(real: Callable[..., Any], *operands: ndarray, out: Any = None) -> None:
     """Have NumPy raise for shapes or types that it refuses, without looking at elements."""
     given = {}
     if out is not None:
@@ -287,7 +288,7 @@ def on_dot(a: Any, b: Any, out: Any = None) -> Any:
     x, y, dtype = found
     at = max(len(y._shape) - 2, 0)
     if x._shape[-1] != y._shape[at]:
-        _refused(numpy.dot, x, y)
+        refuse(numpy.dot, x, y)
         return NotImplemented
     shape = x._shape[:-1] + y._shape[:at] + y._shape[at + 1 :]
     if out is not None and not (fits(out, shape, dtype) and out._dtype == dtype and is_dense(out)):
@@ -313,10 +314,6 @@ def _wide(y: ndarray, at: int) -> ndarray:
     return seen(dense(moved), lambda g: g.reshape(g.shape[0], math.prod(g.shape[1:])))
 
 
-def _refused(real: Any, *operands: ndarray) -> None:
-    real(*[numpy.broadcast_to(numpy.zeros((), x._dtype), x._shape) for x in operands])
-
-
 def on_ndarray_dot(self: Any, b: Any, out: Any = None) -> Any:
     """`numpy.ndarray.dot`."""
     return on_dot(self, b, out)
@@ -329,7 +326,7 @@ def on_vdot(a: Any, b: Any, /) -> Any:
         return NotImplemented
     x, y, dtype = found
     if math.prod(x._shape) != math.prod(y._shape):
-        _refused(numpy.vdot, x, y)
+        refuse(numpy.vdot, x, y)
         return NotImplemented
     x, y = (seen(dense(v), lambda g: g.reshape(-1)) for v in (x, y))
     with numpy.errstate(all="ignore"):
@@ -343,7 +340,7 @@ def on_inner(a: Any, b: Any, /) -> Any:
         return NotImplemented
     x, y, dtype = found
     if x._shape[-1] != y._shape[-1]:
-        _refused(numpy.inner, x, y)
+        refuse(numpy.inner, x, y)
         return NotImplemented
     if len(x._shape) == len(y._shape) == 1:
         return _given(contracted(x, y, dtype, name="dot"), None)

@@ -15,11 +15,16 @@ from typing import Any
 import numpy
 
 from offarray.codegen import gpu_numerics
+from offarray.codegen.compile import compile
 from offarray.codegen.gpu_emit import emit_device
 from offarray.codegen.gpu_plan import Choice, Pass
 from offarray.codegen.nvptx import device_target
 from offarray.codegen.reporting import can_rerun, with_checks
 from offarray.codegen.text import Code
+from offarray.runtime import buffer as buffers
+from offarray.runtime import residency
+from offarray.runtime.program import pack
+from offarray.runtime.target import Target
 
 from .kernels import Builder
 
@@ -307,3 +312,28 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "packed": lambda: packed(1000),
     "spread": lambda: spread(300, 200),
 }  # fmt: skip
+
+
+def owner(array: Any) -> Any:
+    """The array that owns the memory."""
+    while isinstance(array.base, numpy.ndarray):
+        array = array.base
+    return array
+
+
+def run(k: Builder, target: Target) -> list[int]:
+    """Launch on the device; arrays are brought back."""
+    compiled = compile(k.kernel(), target)
+    held: dict[int, Any] = {}
+    pointers = []
+    for array in k.arrays:
+        base = owner(array)
+        if id(base) not in held:
+            held[id(base)] = buffers.adopt(base, False)
+        buffer = held[id(base)]
+        pointers.append((buffer, array.ctypes.data - buffer.address))
+    words = pack(k.words()[len(k.arrays) :])
+    found = residency.launch(compiled, pointers, words, k.access, len(k.kernel().faults))
+    for buffer in held.values():
+        buffer.device.look(buffer)
+    return list(found)

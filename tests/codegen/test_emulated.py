@@ -10,41 +10,13 @@ import pytest
 import offarray as np
 from offarray import _evaluate, _reductions
 from offarray.codegen import gpu_plan
-from offarray.codegen.compile import compile
-from offarray.runtime import buffer as buffers
-from offarray.runtime import residency
-from offarray.runtime.program import pack
 from offarray.runtime.target import Target
 
 from . import device, emulate
+from .device import run
 from .kernels import Builder
 
 pytestmark = pytest.mark.skipif(not emulate.possible(), reason="needs a C compiler and an x86-64 processor")
-
-
-def owner(array: Any) -> Any:
-    """The array that owns the memory."""
-    while isinstance(array.base, numpy.ndarray):
-        array = array.base
-    return array
-
-
-def run(k: Builder, target: Target) -> list[int]:
-    """Launch on the device; arrays are brought back."""
-    compiled = compile(k.kernel(), target)
-    held: dict[int, Any] = {}
-    pointers = []
-    for array in k.arrays:
-        base = owner(array)
-        if id(base) not in held:
-            held[id(base)] = buffers.adopt(base, False)
-        buffer = held[id(base)]
-        pointers.append((buffer, array.ctypes.data - buffer.address))
-    words = pack(k.words()[len(k.arrays) :])
-    found = residency.launch(compiled, pointers, words, k.access, len(k.kernel().faults))
-    for buffer in held.values():
-        buffer.device.look(buffer)
-    return list(found)
 
 
 def close(got: Any, want: Any, limit: float) -> None:
