@@ -17,12 +17,14 @@ from ._dispatch import NATIVE
 from ._lazy import small
 from ._memory import native
 from ._record import constant
+from ._voice import MUTE, again
 from .fusion.node import FOLD, IOTA, MAP, READ, Node
 from .fusion.order import copy_order, memory_order
 from .fusion.view import View
 from .runtime.config import settings
 
 DType = numpy.dtype[Any]
+__warningregistry__ = MUTE
 _BOOL = numpy.dtype(bool)
 _I8 = numpy.dtype("i8")
 _ADDRESSABLE = 1 << 40  # bytes beyond which NumPy refuses at the statement
@@ -71,7 +73,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **kwa
     if kind is None or not native(kind) or math.prod(extents) * kind.itemsize > _ADDRESSABLE:
         return NotImplemented
     single = numpy.empty((), kind)
-    numpy.copyto(single, fill_value, casting="unsafe")
+    try:
+        numpy.copyto(single, fill_value, casting="unsafe")
+    except TypeError:
+        again(numpy.copyto, single, fill_value, casting="unsafe")
     node = _record.copied(constant(single[()], kind), extents)
     return _lazy.pending(node, extents, tuple(range(len(extents))))
 

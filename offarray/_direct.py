@@ -13,7 +13,7 @@ import numpy
 from . import _errstate, _evaluate
 from ._array import make, ndarray
 from ._promotion import WEAK, loop_of, scalar
-from ._record import DIVISIONS, QUIET
+from ._record import reports
 from ._site import here
 from .fusion import tape
 from .fusion.node import CONST, MAP, READY, Base, Node
@@ -36,8 +36,7 @@ def _entry(real: numpy.ufunc, *kinds: Any) -> Any:
     if loop is None or len(loop.ops) != 1 or loop.ops[0] == "power":
         return None
     op, dtype = loop.ops[0], loop.outputs[0]
-    faults = op not in QUIET and (dtype.kind not in "biu" or op in DIVISIONS)
-    return loop.inputs, op, dtype, faults
+    return loop.inputs, op, dtype, reports(op, loop.inputs[0], dtype)
 
 
 def _pair(real: numpy.ufunc, x: Any, y: Any) -> Any:

@@ -26,7 +26,7 @@ from . import _errstate, _evaluate
 from ._array import ndarray
 from ._handle import BINARY, COMPARE, UNARY
 from ._promotion import WEAK, loop_of, scalar
-from ._record import DIVISIONS, QUIET
+from ._record import reports
 from ._site import _HERE, _NUMPY
 from .fusion import node as nodes
 from .fusion.view import View, contiguous
@@ -187,9 +187,7 @@ cdef object learn(Table t, int place, tuple kinds):
         return False
     made = Entry()
     made.op, made.dtype = loop.ops[0], loop.outputs[0]
-    made.faults = made.op not in QUIET and (
-        made.dtype.kind not in "biu" or made.op in DIVISIONS
-    )
+    made.faults = reports(made.op, loop.inputs[0], made.dtype)
     made.itemsize = made.dtype.itemsize
     made.first, made.second = loop.inputs[0], loop.inputs[-1]
     t.found[place] = made

@@ -6,6 +6,7 @@ in: the namespace modules make their functions with `public`; out: NumPy.
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +23,14 @@ from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
 from ._reach import GROWING, JOINS, WIDE, enter, quick, quick_join, span
 from ._record import before_host_write
 from ._static import static
+from ._voice import MUTE, again, speak
 from .fusion.node import READY
 from .runtime import buffer as buffers
 from .runtime.buffer import settle, unsettled
 from .runtime.config import REGISTRY, settings
 
 RealArray = numpy.ndarray
+__warningregistry__ = MUTE
 PACKAGE = __package__ or "offarray"
 
 NATIVE: dict[str, Callable[..., Any]] = {}  # functions that record; one that returns NotImplemented leaves it to NumPy
@@ -40,10 +43,17 @@ NEUTRAL: set[str] = set()  # conversion, text, files, questions: no work for a k
 _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", "ma.", "rec.", "testing.", "lib.")
 
 
+ONCE = {numpy.fromiter, numpy.fromfile, operator.setitem}  # what they read or write is not the same a second time
+
+
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """`impl(*args, **kwargs)`, also where the `__array__` of an operand gives a handle."""
     try:
+        if impl in ONCE or kwargs.get("out") is not None:
+            return speak(impl, args, kwargs)
         return impl(*args, **kwargs)
+    except TypeError:
+        return again(impl, *args, **kwargs)
     except ValueError as error:
         if "__array__ method not producing an array" not in str(error):
             raise
@@ -342,7 +352,10 @@ def maker(real: Callable[..., Any]) -> Callable[..., Any]:
             answer = recorded(real.__name__, args, kwargs)
             if answer is not NotImplemented:
                 return answer
-        return fresh(real(*args, **kwargs))
+        try:
+            return fresh(real(*args, **kwargs))
+        except TypeError:
+            return fresh(again(real, *args, **kwargs))
 
     made = dressed(call, real, True)
     return made  # type: ignore[no-any-return]
@@ -359,7 +372,10 @@ def _converter(real: Callable[..., Any], name: str, run: Callable[..., Any], doo
                 if type(v) not in SCALARS:
                     break
             else:
-                return fresh(real(args[0]))
+                try:
+                    return fresh(real(args[0]))
+                except TypeError:
+                    return fresh(again(real, args[0]))
         if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
             return placed(made, args, kwargs)
         if args and type(args[0]) is ndarray and door is host:

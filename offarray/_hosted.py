@@ -15,7 +15,10 @@ import numpy
 from . import _fallback
 from ._array import RealArray, ndarray
 from ._dispatch import reason, written
+from ._voice import MUTE, again, speak
 from .runtime.config import settings
+
+__warningregistry__ = MUTE
 
 
 def hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
@@ -28,17 +31,27 @@ def hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any)
 
 def _counted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
     if _slight(operands):
-        return run(*args)
+        return _do(run, args)
     if real.signature is None and _refused(real, run, args):
-        return run(*args)
+        return _do(run, args)
     if real.signature is not None:
-        made = run(*args)
+        made = _do(run, args)
         _fallback.library(real.__name__, made)
         return made
     _fallback.announce(real.__name__, reason(operands))
-    made = run(*args)
+    made = _do(run, args)
     _fallback.ran(made)
     return made
+
+
+def _do(run: Callable[..., Any], args: Any) -> Any:
+    """`run(*args)`, its warnings at the user's line."""
+    if getattr(run, "__name__", "") in _IN_PLACE:
+        return speak(run, args, {})
+    try:
+        return run(*args)
+    except TypeError:
+        return again(run, *args)
 
 
 def _slight(operands: Any) -> bool:

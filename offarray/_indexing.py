@@ -15,8 +15,10 @@ from ._array import HOST, RealArray, fresh, host, ndarray, view
 from ._dispatch import SCALARS, Handles, before_write, convert, numpy_call, result, shown
 from ._memory import native
 from ._scalar import settled
+from ._voice import MUTE, again
 from .runtime.config import settings
 
+__warningregistry__ = MUTE
 _SIMPLE = frozenset({int, slice, str, type(None), type(Ellipsis), bool})
 COPIES = 16  # times the size of small work: up to here a plain copy is NumPy's, which has nothing to plan
 
@@ -61,7 +63,10 @@ def getitem(self: ndarray, key: Any) -> Any:
         a = host(self)
     if type(key) not in _SIMPLE:
         key = plain_key(key, Handles())
-    r = a[key]
+    try:
+        r = a[key]
+    except TypeError:
+        r = again(operator.getitem, a, key)
     if type(r) is not RealArray:
         return r
     root = r.base
@@ -105,12 +110,18 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
         a = self._np
         room = settings.eager_size
         if type(value) in SCALARS and (a.size <= room or (type(key) is int and a.ndim == 1)):
-            a[key] = value
+            try:
+                a[key] = value
+            except TypeError:
+                again(operator.setitem, a, key, value)
             return
         if type(value) is ndarray and a.size <= COPIES * room and a.dtype.char != "O":
             at = value._at
             if at is HOST or at == value._base.node.serial:
-                a[key] = value._np
+                try:
+                    a[key] = value._np
+                except TypeError:
+                    again(operator.setitem, a, key, value._np)
                 return
     if not (_slight(self) and _slight(key) and _slight(value)) and _recorded(self, key, value):
         return
@@ -171,7 +182,7 @@ def _recorded(x: ndarray, key: Any, value: Any) -> bool:
         _record.assign(target, operand, mask)
         return True
     single = numpy.empty((), target._dtype)
-    single[()] = value  # NumPy's own conversion, with its errors
+    numpy_call(operator.setitem, (single, (), value), {})  # NumPy's own conversion, with its errors
     _record.assign(target, _record.constant(single[()], target._dtype), mask)
     return True
 

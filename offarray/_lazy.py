@@ -21,10 +21,12 @@ from ._promotion import WEAK, Loop, loop_of, scalar
 from ._reach import SPAN
 from ._record import constant
 from ._scalar import KINDS, Scalar, lazy, settled
+from ._voice import MUTE, again
 from .fusion.node import READY, Base, Node, leaf
 from .fusion.order import spread
 from .runtime.config import settings
 
+__warningregistry__ = MUTE
 LIBRARY: list[Any] = []  # the form of ufuncs of whole arrays on a device: `_library.gufunc`
 PRODUCTS: dict[Any, Any] = {}  # forms of ufuncs of whole arrays that are recorded: `_products.py`
 DType = numpy.dtype[Any]
@@ -234,7 +236,11 @@ def apply(real: numpy.ufunc, *values: Any) -> Any:
     answer = call(real, values)
     if answer is not NotImplemented:
         return answer
-    made = real(*[host(v) if type(v) is ndarray else settled(v) for v in values])
+    operands = [host(v) if type(v) is ndarray else settled(v) for v in values]
+    try:
+        made = real(*operands)
+    except TypeError:
+        made = again(real, *operands)
     return fresh(made) if type(made) is RealArray else made
 
 
@@ -322,7 +328,10 @@ def _scalar_unary(op: Any, real: numpy.ufunc) -> Any:
             answer = call(real, (self._handle,))
             if answer is not NotImplemented:
                 return answer
-        return op(settled(self))
+        try:
+            return op(settled(self))
+        except TypeError:
+            return again(op, settled(self))
 
     return method
 
@@ -338,8 +347,11 @@ def _scalar_operator(op: Any, real: numpy.ufunc, reflected: bool) -> Any:
             answer = power(real, *pair) if real is numpy.power and not reflected else call(real, pair)
             if answer is not NotImplemented:
                 return answer
-        mine, theirs = settled(self), settled(other)
-        return op(theirs, mine) if reflected else op(mine, theirs)
+        pair = (settled(other), settled(self)) if reflected else (settled(self), settled(other))
+        try:
+            return op(*pair)
+        except TypeError:
+            return again(op, *pair)
 
     return method
 

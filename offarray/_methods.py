@@ -22,8 +22,10 @@ from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, s
 from ._flags import flagsobj, flatiter, setflags
 from ._handle import restart, views
 from ._standard import checked_version
+from ._voice import MUTE, again, speak
 from .runtime.config import settings
 
+__warningregistry__ = MUTE
 _reconstruct: Any = importlib.import_module("numpy._core.multiarray")._reconstruct
 
 # Methods that read the array and give an array, a view or a scalar.
@@ -53,7 +55,10 @@ def _reads(name: str) -> Any:
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
         if not args and not kwargs and self._at is HOST and self._np.size <= settings.eager_size:
             a = self._np
-            made = real(a)
+            try:
+                made = real(a)
+            except TypeError:
+                made = again(real, a)
             if type(made) is RealArray:
                 root = made.base
                 if root is None:
@@ -94,14 +99,20 @@ def _leaves(name: str) -> Any:
     real = getattr(RealArray, name)
 
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
-        return real(host(self), *args, **kwargs)
+        try:
+            return real(host(self), *args, **kwargs)
+        except TypeError:
+            return again(real, host(self), *args, **kwargs)
 
     return method
 
 
 def _casts(convert_one: Callable[..., Any]) -> Any:
     def method(self: ndarray) -> Any:
-        return convert_one(host(self))
+        try:
+            return convert_one(host(self))
+        except TypeError:
+            return again(convert_one, host(self))
 
     return method
 
@@ -226,7 +237,7 @@ def _part(name: str) -> Any:
     def put(self: ndarray, value: Any) -> None:
         before_write(self)
         try:
-            setattr(host(self), name, convert(value, Handles()))
+            speak(setattr, (host(self), name, convert(value, Handles())), {})
         finally:
             written()
 
@@ -244,7 +255,7 @@ def _sets(name: str) -> Any:
 def _set_flat(self: ndarray, value: Any) -> None:
     before_write(self)
     try:
-        host(self).flat = convert(value, Handles())  # type: ignore[misc]
+        speak(setattr, (host(self), "flat", convert(value, Handles())), {})
     finally:
         written()
 
@@ -275,10 +286,10 @@ def array(self: ndarray, dtype: Any = None, *, copy: Any = None) -> Any:
         if dtype is None:
             return a
         want = numpy.dtype(dtype)
-        if copy is None:
-            return a if want == a.dtype else a.astype(want)
-        return a if want == a.dtype else a.__array__(want, copy=False)
-    return a.__array__(copy=True) if dtype is None else a.__array__(dtype, copy=True)
+        if want == a.dtype:
+            return a
+        return speak(a.astype, (want,), {}) if copy is None else a.__array__(want, copy=False)
+    return a.__array__(copy=True) if dtype is None else speak(a.__array__, (dtype,), {"copy": True})
 
 
 def array_function(self: ndarray, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from ._memory import native
+from ._voice import speak
 from .codegen.numerics import supports
 from .fusion.lower import code
 
@@ -92,6 +93,9 @@ def scalar(value: Any, dtype: DType) -> Any:
         return None if type(value) is int and not -(1 << 63) <= value < 1 << 63 else dtype.type(value)
     try:
         with numpy.errstate(over="ignore"):
-            return dtype.type(value)
+            made = dtype.type(value)
     except (OverflowError, TypeError):
         return None
+    if not numpy.isfinite(made) and numpy.isfinite(complex(value)):
+        speak(dtype.type, (value,), {})  # beyond the largest number: NumPy reports it at the statement
+    return made

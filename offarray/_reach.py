@@ -14,9 +14,11 @@ import numpy
 from ._array import HOST, fresh, ndarray, view
 from ._convert import _PLAIN, SCALARS, Handles, result
 from ._memory import native
+from ._voice import MUTE, again
 from .runtime.config import settings
 
 RealArray = numpy.ndarray
+__warningregistry__ = MUTE
 
 # Functions of which a single call costs more to record than NumPy takes, up to `SPAN` times the size of small work:
 # reductions and compositions of ready arrays.  What is pending is recorded whatever its size.
@@ -100,7 +102,10 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     for v in kwargs.values():
         if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
             return NotImplemented
-    made = impl(a, *rest, **kwargs)
+    try:
+        made = impl(a, *rest, **kwargs)
+    except TypeError:
+        made = again(impl, a, *rest, **kwargs)
     if type(made) is RealArray:
         if made is a:
             return x
@@ -134,7 +139,10 @@ def quick_join(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
             room -= (SPAN - 1) * settings.eager_size
     if room < 0 or not set(map(type, args[1:])) <= _QUICK or not set(map(type, kwargs.values())) <= _QUICK:
         return NotImplemented
-    made = impl(real, *args[1:], **kwargs)
+    try:
+        made = impl(real, *args[1:], **kwargs)
+    except TypeError:
+        made = again(impl, real, *args[1:], **kwargs)
     return fresh(made) if made.base is None else result(made, Handles(args[0]), 3)
 
 

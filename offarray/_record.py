@@ -39,6 +39,15 @@ QUIET = frozenset(
     "imag select clip modf_frac modf_int frexp_mantissa frexp_exponent gcd lcm".split()
 )
 
+LOUD = frozenset("absolute less less_equal greater greater_equal".split())  # of complex numbers these do report
+
+
+def reports(op: str, kind: DType, dtype: DType) -> bool:
+    """Whether an operation on elements of `kind`, with results of `dtype`, may report a floating-point fault."""
+    if op in LOUD and kind.kind == "c":
+        return True
+    return op not in QUIET and (dtype.kind not in "biu" or op in DIVISIONS)
+
 
 def current(x: ndarray) -> Node:
     """The current version of the base of `x`; raises what a moved or failed base raises."""
@@ -123,7 +132,7 @@ def expression(
         lanes = read(mask, shape, order)
         nodes = [_harmless(op, lanes, node, tuple(shape[a] for a in order)) for node in nodes]
     sources = tuple(cast(node, d, fault, site) for node, d in zip(nodes, loop, strict=True))
-    if op in QUIET or (dtype.kind in "biu" and op not in DIVISIONS):
+    if fault and not reports(op, loop[0], dtype):
         fault = 0
     return Node(MAP, op, dtype, tuple(shape[a] for a in order), sources, None, fault, site)
 

@@ -26,13 +26,16 @@ from . import (
 )
 from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
+from ._errstate import _extobj_contextvar, _state
 from ._handle import Called, Handle
 from ._hosted import hosted
 from ._scalar import KINDS
+from ._voice import MUTE, again, loud
 from .runtime.config import settings
 
 _real_ufunc_override = RealArray.__array_ufunc__
 _NOBODY = object()
+__warningregistry__ = MUTE
 
 
 class UfuncType(type):
@@ -61,7 +64,10 @@ class ufunc(Called, metaclass=UfuncType):
                 x: Handle = args[0]
                 at = x._at
                 if (at is HOST or at == args[0]._base.node.serial) and x._np.size <= room:
-                    r = self.real(x._np)
+                    try:
+                        r = self.real(x._np)
+                    except TypeError:
+                        r = again(self.real, x._np)
                     if type(r) is RealArray:
                         return fresh(r)
                     return tuple(map(_own, r)) if type(r) is tuple else r
@@ -87,7 +93,10 @@ class ufunc(Called, metaclass=UfuncType):
             if room < 0 or (most > settings.eager_size and not _stay(real)):
                 r = _direct.binary(self.real, *args) if len(args) == 2 else None
                 return _method(self, "__call__", args, kwargs) if r is None else r
-            r = self.real(*real)
+            try:
+                r = self.real(*real)
+            except TypeError:
+                r = again(self.real, *real)
             if type(r) is RealArray:
                 return fresh(r)
             return tuple(map(_own, r)) if type(r) is tuple else r
@@ -181,16 +190,18 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
             return answer
     seen = Handles()
     out = kwargs.get("out") if kwargs else None
+    call = _dispatch.numpy_call if out is None and method != "at" else _dispatch.speak
     if out is not None:
         for x in out if type(out) is tuple else (out,):
             before_write(x)
     elif method == "__call__":
         for x in args[uf.nin :]:
             before_write(x)
+            call = _dispatch.speak
     real = [convert(v, seen) for v in args]
     named = {k: convert(v, seen) for k, v in kwargs.items()}
     target = uf.real if method == "__call__" else getattr(uf.real, method)
-    return result(hosted(uf.real, partial(_dispatch.numpy_call, target), seen, (real, named)), seen)
+    return result(hosted(uf.real, partial(call, target), seen, (real, named)), seen)
 
 
 _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
@@ -324,7 +335,8 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
         r = hosted(uf.real, op, (self,), (other, host(self)) if reflected else (host(self), other))
     elif issubclass(t, RealArray):
         a = plain(self)
-        return result(op(other, a) if reflected else op(a, other), Handles([self]))
+        operands = (other, a) if reflected else (a, other)
+        return result(_dispatch.numpy_call(op, operands, {}), Handles([self]))
     elif not reflected and _defers(other) and hasattr(t, name):
         return NotImplemented
     elif getattr(t, "__array_ufunc__", 0) is None:
@@ -377,7 +389,10 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
             and me._np.size <= room
             and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b)))
         ):
-            r = op(me._np, b)
+            try:
+                r = op(me._np, b)
+            except TypeError:
+                r = again(op, me._np, b)
         else:
             r = record(real, self, other)
             if r is None:
@@ -395,7 +410,10 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
         me: Handle = self
         at = me._at
         if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
-            r = op(other, me._np)
+            try:
+                r = op(other, me._np)
+            except TypeError:
+                r = again(op, other, me._np)
         else:
             r = _lazy.binary(real, other, self)
             if r is not NotImplemented:
@@ -408,6 +426,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
 
 def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
     real = uf.real
+    small = op if _handle.COMPILED else _told(op)
 
     def method(self: Any, other: Any) -> Any:
         me: Handle = self
@@ -415,13 +434,13 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
         if me._at is HOST:  # nothing else looks at its memory
             room = settings.eager_size - me._np.size
             if t in SCALARS and room >= 0:
-                op(me._np, other)
+                small(me._np, other)
                 return self
             if t is ndarray:
                 y: Handle = other
                 at = y._at
                 if (at is HOST or at == other._base.node.serial) and y._np.size <= room:
-                    op(me._np, y._np)
+                    small(me._np, y._np)
                     return self
         if t is ndarray or t in SCALARS or t in _BASIC or t in KINDS or issubclass(t, RealArray):
             if _lazy.inplace(real, self, other) is self:
@@ -440,12 +459,31 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
     return method
 
 
+def _told(op: Callable[..., Any]) -> Any:
+    """An operation in place, which may not be done twice, with its warnings at the user's line."""
+    enter, leave = _extobj_contextvar.set, _extobj_contextvar.reset
+
+    def run(a: Any, b: Any) -> None:
+        token = enter(loud(_state()))
+        try:
+            op(a, b)
+        except TypeError:
+            again(op, a, b)
+        finally:
+            leave(token)
+
+    return run
+
+
 def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
     def method(self: Any) -> Any:
         me: Handle = self
         at = me._at
         if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
-            r = op(me._np)
+            try:
+                r = op(me._np)
+            except TypeError:
+                r = again(op, me._np)
         else:
             r = _lazy.unary(real, self)
             if r is not NotImplemented:
