@@ -126,10 +126,15 @@ def located(error: Broken, site: Any) -> Broken:
 
 
 def _with_largest(error: MemoryLimitError) -> MemoryLimitError:
-    """The error, saying which arrays take the memory and where they were made."""
+    """The error, saying who has a device's memory, which arrays take it, and where they were made."""
     from ._whos import largest  # few programs come here
 
-    return MemoryLimitError(f"{error}; {largest()}".rstrip("; "))
+    text = str(error)
+    if "device has not enough memory" in text and " ours" not in text:  # of code, libraries, staging
+        from .runtime import cuda, supply
+
+        text += f": {supply.crowd(cuda.device())}"
+    return MemoryLimitError(f"{text}; {largest()}".rstrip("; "))
 
 
 def _pending(roots: Sequence[Node]) -> list[Node]:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from . import placement, threads
-from .errors import DeviceError, DeviceLostError, NoDeviceError, answered
+from .errors import DeviceError, DeviceLostError, MemoryLimitError, NoDeviceError, answered
 
 STAGE = 1 << 22  # bytes of each of the pieces in which large transfers go through pinned memory
 STAGES = 32  # pieces under way at a time; each thread has two or more
@@ -162,9 +162,15 @@ class Device:
         self.lost = ""  # why it does not work any more
         self.launches = 0
         self.handle = call("cuDeviceGet", number)
-        self.context = call("cuDevicePrimaryCtxRetain", self.handle)
-        self.enter()
-        self.stream = call("cuStreamCreate", 1)  # does not wait for the default stream
+        try:
+            self.context = call("cuDevicePrimaryCtxRetain", self.handle)
+            self.enter()
+            self.stream = call("cuStreamCreate", 1)  # does not wait for the default stream
+        except MemoryLimitError as error:
+            raise NoDeviceError(
+                f"cuda:{number} has no memory left for this program ({error}): others have taken it; end them "
+                "(nvidia-smi lists them), choose another device, or set device='cpu'"
+            ) from None
         kinds = driver().CUdevice_attribute
         major, minor = (
             call("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"), self.handle)

@@ -58,15 +58,17 @@ def take(device: cuda.Device, nbytes: int) -> int:
             return device.allocate(nbytes)
         except MemoryLimitError:
             if not evict(device):
-                raise MemoryLimitError(_crowded(device, nbytes)) from None
+                raise MemoryLimitError(
+                    f"the device has not enough memory: {nbytes} bytes asked for, {crowd(device)}"
+                ) from None
             device.trim()
 
 
-def _crowded(device: cuda.Device, nbytes: int) -> str:
-    """What there is to say of a device that has no memory left."""
+def crowd(device: cuda.Device) -> str:
+    """Who has the memory of a device."""
     free, total = device.room()
     others = max(total - free - device.held, 0)
-    text = f"the device has not enough memory: {nbytes} bytes asked for, {free} of {total} free, {device.held} ours"
+    text = f"{free} of {total} free, {device.held} ours"
     if others > device.held:
         text += f"; {others} are taken by others, such as other processes (nvidia-smi lists them)"
     return text

@@ -345,3 +345,46 @@ def test_a_device_is_lost_while_warnings_wait(failing: Failing) -> None:
     z = np.evaluate(np.arange(float(N)) * 2)  # nothing waits for the device any more
     assert float(z[3]) == 6 and placement.where() == "cpu"
     np.synchronize()
+
+
+def test_memory_for_code_that_others_have(failing: Failing) -> None:
+    """A call that takes memory by itself, such as one that loads code, fails: who has it is said too."""
+    failing.fake.memory = failing.fake.capacity = 80 * 8 * N
+    x = np.evaluate(np.arange(float(N)) + 1)
+    failing.fake.capacity = failing.fake.used
+    failing.error = lambda: MemoryLimitError("cuModuleLoadData: the device has not enough memory")
+    failing.arm(1, forever=True)
+    with pytest.raises(MemoryLimitError, match=r"cuModuleLoadData.* 0 of 3200000 free.*taken by others.*largest arrays"):
+        np.evaluate(x + x[::-1])
+    failing.disarm()
+    assert float(x[3]) == 4
+
+
+def test_a_device_in_which_no_program_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver has no memory for a context: the error says who has it and what to do, and `auto` is the host."""
+
+    class Driver(type(answering(13000))):  # type: ignore[misc]
+        def cuDeviceGetCount(self) -> Any:
+            return Answer(0), 1
+
+        def cuDeviceGet(self, number: int) -> Any:
+            return Answer(0), number
+
+        def cuDevicePrimaryCtxRetain(self, handle: int) -> Any:
+            code = Answer(2)
+            code.name = "CUDA_ERROR_OUT_OF_MEMORY"
+            return (code,)
+
+    cuda.devices.cache_clear()
+    monkeypatch.setattr(cuda, "_devices", {})
+    monkeypatch.setattr(cuda, "driver", Driver)
+    x = np.array(numpy.arange(float(N)))
+    with config(device="cuda", eager_size=0), pytest.raises(NoDeviceError, match=r"no memory left.*nvidia-smi.*cpu"):
+        np.evaluate(x + 1)
+    monkeypatch.setattr(placement, "_absent", False)
+    monkeypatch.setattr(placement, "rates", None)
+    monkeypatch.setattr(placement, "plausible", lambda: True)
+    assert not placement.start()
+    with config(device="auto", eager_size=0):
+        assert float(np.evaluate(x + 1)[3]) == 4
+    cuda.devices.cache_clear()
