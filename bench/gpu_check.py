@@ -1,6 +1,9 @@
 """What only a device can show: values of every operation and kernel, and the same bits each time (speed: gpu.py).
 
 python bench/gpu_check.py [table] [examples] [shapes]      results: $OUT/gpu_check.json, or the screen
+
+A part may be cut: "shapes:2/8" is the third of eight slices.  With "brief" arrays are small and run once, as
+compute-sanitizer wants it (after a run without it has built the kernels into the same OFFARRAY_CACHE_DIR).
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from tests.codegen.values import expected, inputs, operations, same
 
 RESULT: dict[str, Any] = {}
 SECONDS = 40  # after which no further shapes are begun
+Slice = tuple[int, int]  # the k-th of n
+BRIEF = 1 << 18  # elements of a shape, at most, where it is brief
 
 
 # ---------------------------------------------------------------------- operations
@@ -92,7 +97,7 @@ def unlike(got: Any, want: Any) -> Any:
     return special & ~same(got, want)
 
 
-def table() -> None:
+def table(part: Slice, brief: bool) -> None:
     """Every operation against NumPy."""
     dev = cuda.device()
     cases = [
@@ -101,6 +106,7 @@ def table() -> None:
     ]  # fmt: skip
     casts = [("cast", (a,), b) for a in SIZES for b in SIZES if a != b]
     cases += casts
+    cases = cases[part[0] :: part[1]]
     functions: list[Any] = []
     start = time.perf_counter()
     for first in range(0, len(cases), 300):
@@ -189,18 +195,19 @@ def check(name: str) -> str:
     return problem
 
 
-def kernels() -> None:
+def kernels(part: Slice, brief: bool) -> None:
     """Every example."""
     failed = {}
-    for name in examples.EXAMPLES:
+    names = list(examples.EXAMPLES)[part[0] :: part[1]]
+    for name in names:
         try:
             problem = check(name)
         except Exception:
             problem = traceback.format_exc()[-400:]
         if problem:
             failed[name] = problem
-    RESULT["examples"] = {"count": len(examples.EXAMPLES), "failed": failed}
-    print(f"examples: {len(examples.EXAMPLES)}, failed: {failed}")
+    RESULT["examples"] = {"count": len(names), "failed": failed}
+    print(f"examples: {len(names)}, failed: {failed}")
 
 
 # ---------------------------------------------------------------------- shapes
@@ -239,12 +246,16 @@ def across(xp: Any, a: Any) -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
-def shapes() -> None:
+def shapes(part: Slice, brief: bool) -> None:
     """Folds, scans, tiles and stencils of many extents against NumPy; three runs give the same bits."""
     rng = numpy.random.default_rng(1)
     wrong: list[str] = []
     count, begun = 0, time.perf_counter()
-    for shape, parts in [(s, along) for s in LONG] + [(s, across) for s in FLAT]:
+    every = [(s, along) for s in LONG] + [(s, across) for s in FLAT]
+    if brief:
+        every = [(s, make) for s, make in every if numpy.prod(s) <= BRIEF or s in (1 << 20, 4200001, (16, 300000))]
+    shape: Any = ()
+    for shape, parts in every[part[0] :: part[1]]:
         a = rng.random(shape)
         mine = np.array(a)
         with np.config(eager_size=0):
@@ -252,7 +263,7 @@ def shapes() -> None:
             for name, want in wanted.items():
                 count += 1
                 try:
-                    runs = [numpy.array(np.evaluate(found[name]())) for _ in range(3)]
+                    runs = [numpy.array(np.evaluate(found[name]())) for _ in range(1 if brief else 3)]
                     if any(r.tobytes() != runs[0].tobytes() for r in runs):
                         wrong.append(f"{name} {shape}: not the same bits")
                     true = want()
@@ -261,7 +272,7 @@ def shapes() -> None:
                         wrong.append(f"{name} {shape}: off by {far:.3g}")
                 except Exception:
                     wrong.append(f"{name} {shape}: {traceback.format_exc()[-400:]}")
-        if time.perf_counter() - begun > SECONDS:
+        if not brief and time.perf_counter() - begun > SECONDS:
             break
     RESULT["shapes"] = {"count": count, "wrong": wrong}
     print(f"shapes: {count} up to {shape}, {len(wrong)} wrong", *wrong[:20], sep="\n  ")
@@ -280,11 +291,16 @@ def main() -> None:
     }  # fmt: skip
     print(RESULT["machine"])
     parts = {"table": table, "examples": kernels, "shapes": shapes}
-    for name in sys.argv[1:] or parts:
+    asked = [name for name in sys.argv[1:] if name != "brief"]
+    for name in asked or parts:
+        name, _, cut = name.partition(":")
+        k, _, n = (cut or "0/1").partition("/")
+        start = time.perf_counter()
         try:
-            parts[name]()
+            parts[name]((int(k), int(n)), "brief" in sys.argv)
         except Exception:
             traceback.print_exc()
+        print(f"{name} {cut}: {time.perf_counter() - start:.1f} s", flush=True)
     out = os.environ.get("OUT")
     if out:
         with open(os.path.join(out, "gpu_check.json"), "w") as file:

@@ -24,7 +24,7 @@ from .abi import layout
 from .gpu_access import NARROW
 from .gpu_emit import EXTRA, Variant, emit_device, values_of
 from .gpu_launch import starter
-from .gpu_plan import Choice, Pass, alignment, state_words, value_words
+from .gpu_plan import Choice, Pass, alignment, offsets, state_words, value_words
 from .gpu_shifts import Alike
 from .kernel import MONOIDS, Fold, Kernel, Load, text
 from .reporting import can_rerun, with_checks
@@ -122,19 +122,21 @@ class Builder:
         places_of = self.layout
         extents = tuple(row[places_of.extents : places_of.extents + self.kernel.rank])
         lies = alignment(self.kernel, extents, row, places_of.load_strides, places_of.store_strides)
-        passes = Choice(self.kernel, extents, *lies, self.alike.shifts(row, extents)).passes()
-        size, states, signals, places = 0, 0, 0, dict[int, int]()
+        shifts = self.alike.shifts(row, extents)
+        places = offsets(self.kernel, row, places_of.load_strides) if shifts else ()
+        passes = Choice(self.kernel, extents, *lies, shifts, places).passes()
+        size, states, signals, values = 0, 0, 0, dict[int, int]()
         for step in passes:
             if step.variant.role == "whole":
                 continue
             left, told = state_words(self.kernel, step)
             states, signals = max(states, 8 * left), max(signals, told)
             for n in step.variant.folds if step.variant.role == "part" and not step.variant.stores else ():
-                places[n] = size
+                values[n] = size
                 size += 8 * value_words(self.kernel, n) * step.points
         launches = tuple(Launch(p, self._start(p), values_of(p.variant)) for p in passes if p.units)
         size += size & 8  # neighbours' states are read 16 bytes at a time
-        return Recipe(launches, size + states, size, places, signals)
+        return Recipe(launches, size + states, size, values, signals)
 
     def _start(self, step: Pass) -> Callable[[list[int]], None]:
         """What launches a pass."""

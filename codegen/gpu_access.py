@@ -32,6 +32,7 @@ class DeviceMemory(Memory):
         self.guard: str | None = None  # i1 register: whether this thread writes
         self.deferred: list[tuple[Frame, int, Reg, str | None]] | None = None  # stores that wait for `flush`
         self.shifts: dict[int, tuple[int, tuple[int, ...]]] = {}  # load -> (load that tells it, steps along the axes)
+        self.skews: dict[int, int] = {}  # load -> bytes from the last place for a wide access to its elements
         self.doubles: set[int] = set()
         for word, dtype in zip(layout.scalars, kernel.scalars, strict=True):
             if dtype[0] in "fc" and dtype not in NARROW:
@@ -54,8 +55,11 @@ class DeviceMemory(Memory):
                 found.append(f"{'double' if number in self.doubles else 'i64'} %w{number}")
         return found
 
-    def pointer(self, frame: Frame, access: Access) -> str:
-        """The pointer of an access with every open axis added."""
+    def pointer(self, frame: Frame, access: Access, further: int = 0) -> str:
+        """The pointer of an access with every open axis added.
+
+        Of a skewed load's vector it is that of the wide access with the first lane, or `further` elements behind it.
+        """
         if access[0] == "store" or access[1] not in self.shifts:
             return super().pointer(frame, access)
         base, steps = self.shifts[access[1]]
@@ -65,12 +69,32 @@ class DeviceMemory(Memory):
             if not classes[axis] or added >> axis & 1:
                 continue
             added |= 1 << axis
-            if steps[axis]:
-                index = self.code.op(f"add i64 {index}, {steps[axis]}")
+            step = steps[axis] + (further - self._skew(frame, access[1]) if axis == self.vector else 0)
+            if step:
+                index = self.code.op(f"add i64 {index}, {step}")
             offset = self.code.op(f"mul i64 {index}, {self.stride(('load', base), axis)}")
             where = self.code.op(f"getelementptr i8, ptr {where}, i64 {offset}")
-        frame.places[access] = (where, added)
+        if not further:
+            frame.places[access] = (where, added)
         return where
+
+    def _skew(self, frame: Frame, n: int) -> int:
+        """Lanes of a vector of load `n` that lie before its first element in a wide access."""
+        if n not in self.skews or frame.lanes == 1:
+            return 0
+        return self.skews[n] // SIZES[self.kernel.values[n].dtype] % frame.lanes
+
+    def _skewed(self, frame: Frame, n: int, dtype: str) -> Reg:
+        """Lanes of neighbours out of the two wide accesses that they lie in, which other loads may look at too."""
+        code, lanes, skew = self.code, frame.lanes, self._skew(frame, n)
+        align = lanes * SIZES[dtype]
+        high = self.pointer(frame, ("load", n), lanes) if skew else ""  # before the other is kept
+        low = self._get(dtype, self.pointer(frame, ("load", n)), lanes, align)
+        if not skew:
+            return low
+        wide, order = vtype(dtype, lanes), ", ".join(f"i32 {k + skew}" for k in range(lanes))
+        both = self._get(dtype, high, lanes, align)
+        return code.op(f"shufflevector {wide} {low}, {wide} {both}, <{lanes} x i32> <{order}>")
 
     # ------------------------------------------------------------------ one access
     def _align(self, operand: int, dtype: str, lanes: int) -> int:
@@ -136,6 +160,8 @@ class DeviceMemory(Memory):
         assert isinstance(value.arg, Load)
         operand = value.arg.operand
         dtype = self.kernel.operands[operand].dtype
+        if n in self.skews and frame.lanes > 1:
+            return self._skewed(frame, n, dtype)
         where = self.pointer(frame, ("load", n))
         words = self.layout.load_strides[n][len(self.layout.load_strides[n]) - len(value.src) :]
         along: list[tuple[str, str]] = []  # index vectors with their strides

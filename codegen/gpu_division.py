@@ -7,23 +7,27 @@ one fused operation, is x/s rounded (P. Markstein, "Computation of elementary fu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .frame import branch, phi
 from .text import Code
 
 RANGE = 400  # least and greatest exponent of both numbers
 
 
-def quotient(code: Code, x: str, s: str) -> str:
-    """x / s of doubles; the reciprocal of s is worked out once, wherever it is the same."""
-    t, b = code.type("f8"), code.type("b1")
+def quotient(code: Code, x: str, s: str, fits: str = "") -> str:
+    """x / s of doubles; the reciprocal of s is worked out once, wherever it is the same.
+
+    `fits` says (i1) that both are within the range, where `ordinary` has found that out for many at once.
+    """
+    t = code.type("f8")
     r = code.op(f"fdiv {t} {code.const('f8', 1.0)}, {s}")
     q = code.op(f"fmul {t} {x}, {r}")
     e = code.intrinsic("fma", "f8", code.op(f"fneg {t} {q}"), s, x)
     fast = code.intrinsic("fma", "f8", e, r, q)
-    both = [_ordinary(code, number) for number in (x, s)]
-    fits = code.op(f"and {b} {both[0]}, {both[1]}")
+    fits = fits or ordinary(code, (x, s))
     fast_block, slow, done = code.block, code.label("slow"), code.label("done")
-    branch(code, every_lane(code, fits), done, slow)
+    branch(code, fits, done, slow)
     code.start(slow)
     usual = _divided(code, x, s)
     code.add(f"br label %{done}")
@@ -31,14 +35,19 @@ def quotient(code: Code, x: str, s: str) -> str:
     return phi(code, t, (fast, fast_block), (usual, slow))
 
 
-def _ordinary(code: Code, x: str) -> str:
-    """Lanes whose exponent is within the range; by integers, which cost less than comparisons."""
-    high, wide = code.type("i4"), code.type("i8")
-    bits = code.op(f"bitcast {code.type('f8')} {x} to {wide}")
-    bits = code.op(f"lshr {wide} {bits}, {code.const('i8', 52)}")
-    exponent = code.op(f"and {high} {code.op(f'trunc {wide} {bits} to {high}')}, {code.const('i4', 0x7FF)}")
-    above = code.op(f"sub {high} {exponent}, {code.const('i4', 1023 - RANGE)}")
-    return code.op(f"icmp ult {high} {above}, {code.const('i4', 2 * RANGE)}")
+def ordinary(code: Code, numbers: Iterable[str]) -> str:
+    """i1: whether all exponents are within the range; by integers, which cost less than comparisons."""
+    high, wide, worst = code.type("i4"), code.type("i8"), ""
+    for x in numbers:
+        bits = code.op(f"bitcast {code.type('f8')} {x} to {wide}")
+        bits = code.op(f"lshr {wide} {bits}, {code.const('i8', 32)}")
+        word = code.op(f"trunc {wide} {bits} to {high}")
+        word = code.op(f"and {high} {word}, {code.const('i4', 0x7FFFFFFF)}")  # without the sign
+        word = code.op(f"add {high} {word}, {code.const('i4', -(1023 - RANGE << 20))}")
+        worst = code.intrinsic("umax", "i4", worst, word) if worst else word
+    if code.lanes > 1:
+        worst = code.call("i32", f"llvm.vector.reduce.umax.v{code.lanes}i32", (high, worst))
+    return code.op(f"icmp ult i32 {worst}, {2 * RANGE << 20}")
 
 
 def _divided(code: Code, x: str, s: str) -> str:
@@ -50,11 +59,3 @@ def _divided(code: Code, x: str, s: str) -> str:
         one = code.op(f'call double asm sideeffect "div.rn.f64 $0, $1, $2;", "=d,d,d"(double {a}, double {b})')
         result = one if lanes == 1 else code.op(f"insertelement {t} {result}, double {one}, i64 {k}")
     return result
-
-
-def every_lane(code: Code, condition: str) -> str:
-    """i1: whether the condition holds in all lanes."""
-    if code.lanes == 1:
-        return condition
-    packed = code.op(f"bitcast {code.type('b1')} {condition} to i{code.lanes}")
-    return code.op(f"icmp eq i{code.lanes} {packed}, -1")

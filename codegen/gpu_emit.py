@@ -10,6 +10,7 @@ value comes from an earlier launch or goes to a later one (`values_of`).
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 from ..runtime.target import Target
@@ -19,7 +20,7 @@ from .faults import shows
 from .frame import Frame, State, begin, branch, lanes_of
 from .gpu_access import DeviceMemory
 from .gpu_chunks import Chunks
-from .gpu_division import quotient
+from .gpu_division import ordinary, quotient
 from .gpu_loops import DeviceLoops
 from .gpu_shifts import Shift
 from .gpu_threads import Group, special
@@ -34,6 +35,10 @@ EXTRA = (
     ("i64", "units"), ("i64", "chunks"), ("i64", "length"), ("ptr", "states"), ("ptr", "signals"), ("i64", "epoch"),
 )  # fmt: skip
 COUNTERS = 4096
+SMALLER = 768
+PART = 0
+GROUPS = 0
+STACKS = 0
 BUSY = 1024  # threads of a processor that have room for what they keep in registers
 
 
@@ -57,8 +62,11 @@ class Variant(NamedTuple):
     stack: int  # units, or rows, that a thread or a group takes at the same time
     rows: bool  # whether the grid's second dimension counts all axes of the units but the vector axis
     shifts: tuple[Shift, ...]  # loads told by another one's pointer
+    skews: tuple[tuple[int, int], ...]  # of these loads, bytes from the last place for a wide access to the operand
     thick: int  # rows that a block takes side by side; those of `stack` then lie along the axis before
+    tall: int  # rows side by side that a thread takes, of those
     tile: int  # axis that a block's warps go along, one by one; -1 for none
+    shell: bool  # whether tiles come in an order in which those that lie across each other are neighbours
     deep: bool  # whether inner loops are divided rather than those around them
     square: bool  # whether a chunk is a range of the first folded axis, one index a thread, by one of the second
     fixed: tuple[tuple[int, int], ...]  # axes of short inner loops, with their extents: such loops are written out
@@ -105,6 +113,8 @@ class DeviceEmitter(Emitter):
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
         )
         self.memory.shifts = {n: (base, steps) for n, base, steps in variant.shifts}
+        self.memory.shifts |= {base: (base, (0,) * kernel.rank) for _, base, _ in variant.shifts}
+        self.memory.skews = dict(variant.skews)
         self.group: Group | None = None
         self.row = "0"  # register: the place along all axes of the unit but the vector axis
         self.places: list[str] = []  # registers: the places along each of them, where they are known
@@ -123,7 +133,7 @@ class DeviceEmitter(Emitter):
         self.code.lanes = frame.lanes if vector else 1
         args = tuple(self.operand(frame, s, vector) for s in v.src)
         if v.op == "divide" and v.dtype == "f8" and self._many(n):
-            frame.regs[n] = quotient(self.code, str(args[0]), str(args[1]))
+            frame.regs[n] = quotient(self.code, str(args[0]), str(args[1]), self._ordinary(n, str(args[1])))
             return
         frame.regs[n] = gpu_numerics.apply(self.code, v.op, self.sources(n), v.dtype, args)
 
@@ -132,6 +142,16 @@ class DeviceEmitter(Emitter):
         dividend, divisor = self.kernel.values[n].src
         around = axes_mask(self.variant.axes) | self.domains[divisor]
         return self.variant.keep > 1 and bool(self.domains[dividend] & ~around) and not self.domains[divisor] & ~around
+
+    def _ordinary(self, n: int, divisor: str) -> str:
+        """Whether all dividends that a thread has for quotient `n`, and the divisor, are ordinary; "" where unknown."""
+        dividend, frames = self.kernel.values[n].src[0], self.device.before
+        if any(dividend not in frame.regs for frame in frames):
+            return ""
+        if n not in self.device.ordinary and frames:
+            numbers = [str(frame.regs[dividend]) for frame in frames]
+            self.device.ordinary[n] = ordinary(self.code, [divisor, *numbers])
+        return self.device.ordinary.get(n, "")
 
     def _number(self, word: int, dtype: str) -> str:
         if dtype != "f4":
@@ -294,7 +314,8 @@ class DeviceEmitter(Emitter):
         code, variant = self.code, self.variant
         thread = special(code, "tid.x")
         if variant.group > 1:
-            self.group = Group(code, variant.group, variant.block, thread)
+            once = variant.keep > 0 if variant.role == "whole" else variant.role == "part" and not variant.deep
+            self.group = Group(code, variant.group, variant.block, thread, once)
         if variant.tile >= 0:
             Tiles(self, thread).emit()
         elif variant.role == "scan":
@@ -368,28 +389,33 @@ class DeviceEmitter(Emitter):
         column, inside = self._within(column, "%units")
         row = ""
         if variant.thick > 1:
-            number, low = self._part(number, order[-1], variant.thick)
+            number, low = self._part(number, order[-1], variant.thick * variant.tall)
             own = code.op(f"zext i32 {code.op(f'lshr i32 {thread}, {wide.bit_length() - 1}')} to i64")
+            if variant.tall > 1:
+                own = code.op(f"mul i64 {own}, {variant.tall}")
             row, order = code.op(f"add i64 {low}, {own}"), order[:-1]
         number, first = self._part(number, order[-1], variant.stack)
         far = self.split(number, [self.extent(a) for a in order[:-1]]) if order[:-1] else []
         end = self.extent(order[-1])
         whole = code.op(f"icmp ule i64 {code.op(f'add i64 {first}, {variant.stack}')}, {end}")
         if row:
-            edge = code.op(f"icmp ule i64 {code.op(f'add i64 {low}, {variant.thick}')}, {self.extent(near)}")
+            high = code.op(f"add i64 {low}, {variant.thick * variant.tall}")
+            edge = code.op(f"icmp ule i64 {high}, {self.extent(near)}")
             whole = code.op(f"and i1 {whole}, {edge}")
         simple, clipped, done = code.label("whole"), code.label("clipped"), code.label("done")
         branch(code, whole, simple, clipped)
         for label in (simple, clipped):
             code.start(label)
             self.memory.deferred = []
-            for k in range(variant.stack):
+            for k, high in product(range(variant.stack), range(variant.tall)):
                 place, self.memory.guard, last = code.op(f"add i64 {first}, {k}"), inside, row
+                if high:
+                    last = code.op(f"add i64 {row}, {high}")
                 if label == clipped:  # what is not there repeats the last row that is
                     place, fits = self._within(place, end)
                     self.memory.guard = self.both(inside, fits)
                     if row:
-                        last, fits = self._within(row, self.extent(near))
+                        last, fits = self._within(last, self.extent(near))
                         self.memory.guard = self.both(self.memory.guard, fits)
                 self.places = [*far, place, *([last] if row else [])]
                 self.unit(column)
@@ -446,7 +472,13 @@ def emit_device(
     function = emitter.function(name)
     attributes = f'nounwind convergent "nvvm.maxntid"="{variant.block}"'
     if variant.keep > 1:  # one block reads while another computes
-        threads = BUSY if variant.block >= 512 or variant.role == "scan" else BUSY * 3 // 4
+        threads = BUSY if variant.block >= 512 or variant.role == "scan" else SMALLER
         attributes += f' "nvvm.minctasm"="{max(threads // variant.block, 1)}"'
+    elif variant.role == "part" and PART:
+        attributes += f' "nvvm.minctasm"="{max(PART // variant.block, 1)}"'
+    elif variant.role == "whole" and variant.group > 1 and GROUPS:
+        attributes += f' "nvvm.minctasm"="{max(GROUPS // variant.block, 1)}"'
+    elif variant.stack > 1 and STACKS:
+        attributes += f' "nvvm.minctasm"="{max(STACKS // variant.block, 1)}"'
     attributes = f"attributes #0 = {{ {attributes} }}"
     return "\n".join([*emitter.code.declarations, function, attributes, ""])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .carrier import Packing, States
-from .folds import across, better, choose, join, lift, positions
+from .folds import Kind, across, better, choose, join, lift
 from .frame import Frame, State, counted, parts, repeat, whole
 from .gpu_scans import OnePass
 from .kernel import Fold
@@ -44,6 +44,14 @@ def repeated(code: Code, lanes: int, register: str) -> str:
     return register if lanes == 1 else repeat(code, "i64", lanes, register)
 
 
+class Steps(Kind):
+    """A fold for a position, counted by steps of a loop in 32 bits."""
+
+    def scalars(self) -> list[str]:
+        """LLVM scalar types of the state's registers."""
+        return [*super().scalars()[:-1], "i32"]
+
+
 class DeviceLoops(Loops):
     """Writes the loops of one device function."""
 
@@ -53,12 +61,14 @@ class DeviceLoops(Loops):
         self.inside = False  # within a loop that is divided among threads
         self.sharing: str | None = None  # within a divided loop with scans: which threads have an element
         self.partial: set[int] = set()  # folds whose states hold one thread's share
-        self.first = True  # the first loop of a part takes the chunk's range
+        self.first = True  # the first loop of a part that has its folds takes the chunk's range
         self.kept: dict[tuple[int, ...], list[Frame]] = {}
+        self.before: list[Frame] = []  # of the loop written out, what earlier ones have left at its steps
+        self.ordinary: dict[int, str] = {}  # quotients whose operands were looked at together -> whether they fit
 
     def begin(self) -> None:
         """Begin a unit."""
-        self.first, self.kept = True, {}
+        self.first, self.kept, self.before, self.ordinary = True, {}, [], {}
 
     # ------------------------------------------------------------------ a loop
     def loop(self, loop: Loop, frame: Frame) -> States:
@@ -66,7 +76,9 @@ class DeviceLoops(Loops):
         variant = self.device.variant
         for access in self.accesses(loop):
             self.device.memory.pointer(frame, access)
-        chunk, self.first = variant.role == "part" and self.first and not self.device.joining, False
+        chunk = variant.role == "part" and self.first and not self.device.joining
+        chunk = chunk and not set(loop.folds).isdisjoint(variant.folds)
+        self.first = self.first and not chunk
         axes, between, body = nest(loop)
         alone = variant.group == 1 or self.inside
         if variant.role == "scan":
@@ -151,7 +163,11 @@ class DeviceLoops(Loops):
         wide = self._wide(axes, frame) if divided else frame.lanes
         own = wide if divided and wide > 1 else 1
         lanes = self._lanes(loop, wide, axes, frame)
-        packing = Packing({n: device.kinds[n] for n in (*loop.folds, *loop.scans)}, lanes)
+        numbered = {n for n in loop.folds if self._in_order(n)}
+        kinds = {n: device.kinds[n] for n in (*loop.folds, *loop.scans)}
+        if device.variant.small:
+            kinds |= {n: Steps(*kinds[n]) for n in numbered}
+        packing = Packing(kinds, lanes)
         states = {n: device.kinds[n].identity(lanes[n]) for n in loop.folds}
         states |= {n: frame.entry.get(n) or device.kinds[n].identity(lanes[n]) for n in loop.scans}
         sizes = self._sizes(axes, own)
@@ -172,23 +188,40 @@ class DeviceLoops(Loops):
             elements = self._body(between, body, inner, divided)
             result = {n: inner.carry[n] for n in loop.scans}
             for n in loop.folds:
-                combine = better if self._in_order(n) else join
-                result[n] = combine(code, device.kinds[n], lanes[n], now[n], elements[n])
+                if n in numbered:
+                    elements[n] = [*elements[n][:-1], self._step(kinds[n], lanes[n], index)]
+                combine = better if n in numbered else join
+                result[n] = combine(code, kinds[n], lanes[n], now[n], elements[n])
             return packing.flat(result)
 
-        for n in loop.folds:
-            if self._in_order(n):  # the position of the first element, for those that are not better than nothing
-                first = code.op(f"mul i64 {start}, {own}")
-                along = lanes[n] > 1 and axes[-1] == device.variant.vector
-                states[n][-1] = positions(code, lanes[n], first) if along else repeated(code, lanes[n], first)
+        for n in numbered:  # the first step, for elements that are not better than nothing
+            states[n][-1] = self._step(kinds[n], lanes[n], start)
         unroll = 0 if any(isinstance(s, Loop) for s in body.steps) or loop.scans else UNROLL
         done = packing.cut(counted(code, start, stop, step, packing.types(), packing.flat(states), at, unroll))
         for n in loop.scans:
             if n in frame.carry:
                 frame.carry[n] = done[n]
+        for n in numbered:
+            done[n][-1] = self._place(kinds[n], lanes[n], done[n][-1], own)
         if divided:
             self._gathered(loop, axes, done, lanes)
         return done, lanes
+
+    def _step(self, kind: Kind, lanes: int, index: str) -> str:
+        """A step's number as the state of a fold holds it, for all lanes."""
+        t = kind.scalars()[-1]
+        index = self.code.op(f"trunc i64 {index} to i32") if t == "i32" else index
+        return index if lanes == 1 else repeat(self.code, t, lanes, index)
+
+    def _place(self, kind: Kind, lanes: int, step: str, own: int) -> str:
+        """The position of an element from the number of its step, which had `own` neighbours."""
+        code, t = self.code, "i64" if lanes == 1 else f"<{lanes} x i64>"
+        if kind.scalars()[-1] == "i32":
+            step = code.op(f"zext {'i32' if lanes == 1 else f'<{lanes} x i32>'} {step} to {t}")
+        if own == 1:
+            return step
+        place = code.op(f"mul {t} {step}, {repeated(code, lanes, str(own))}")
+        return code.op(f"add {t} {place}, <{', '.join(f'i64 {k}' for k in range(lanes))}>") if lanes > 1 else place
 
     def _in_order(self, n: int) -> bool:
         """Whether elements come to fold `n`, which wants the position of the best, by rising positions."""
@@ -277,6 +310,7 @@ class DeviceLoops(Loops):
         for size in sizes[1:]:
             total = code.op(f"mul i64 {total}, {size}")
         former = self.kept.get(axes)
+        self.before = former or []
         frames: list[Frame] = []
         for k in range(device.variant.keep):
             safe = index = code.op(f"add i64 {device.group.number}, {k * device.variant.group}")

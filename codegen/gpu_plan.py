@@ -12,6 +12,7 @@ import math
 from typing import NamedTuple
 
 from .folds import kind_of
+from .gpu_access import WIDEST
 from .gpu_emit import COUNTERS, Variant, plan_level
 from .gpu_loops import nest
 from .gpu_scans import CELL, entries
@@ -29,11 +30,20 @@ KEPT = 128  # bytes of a value that one thread keeps in registers
 MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
 LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
+SHELL = True
+ROUND = 0
+SKEWED = True
+LEAST = 1
+SQUARE = 1 << 17
+BOX = 256  # threads of a block that takes a box
+TALL = 1  # rows side by side that each of its threads takes
+TAKEN = 1  # rows that a thread takes together where they are looked up
 WIDE = 128  # threads of a block along the vector axis, where it takes several rows
 ROWS = 4  # rows that a thread takes together where several operands may share them
 COSTLY = 4  # neighbours that a thread takes where they call for functions
 POINTS = 4  # indices of the first axis that a thread has in a fold over pairs
 SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
+FEW = 1 << 12  # elements of a fold that every block works out for itself
 WRITTEN = 8  # steps of an inner loop that is written out
 SCAN = 64  # bytes of a thread in a tile of a scan
 
@@ -64,7 +74,7 @@ class Choice:
 
     def __init__(
         self, kernel: Kernel, extents: tuple[int, ...], aligned: int, half: int, natural: bool,
-        shifts: tuple[Shift, ...] = (),
+        shifts: tuple[Shift, ...] = (), offsets: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.shifts = shifts
         self.kernel, self.extents = kernel, extents
@@ -72,26 +82,51 @@ class Choice:
         self.vector = vector_axis(kernel)
         self.scheduler = Scheduler(kernel, self.vector, False)
         self.known: dict[int, tuple[int, ...]] = {}
-        self.small = math.prod(extents) < 1 << 31
+        self.small = all(self.size(mask) < 1 << 31 for mask in self._spaces())
+        self.skews = self._skews(offsets)
         self.lanes = self._lanes()
+
+    def _spaces(self) -> set[int]:
+        """All axes of which points are counted together: of values, of folds and of stores."""
+        found = set(self.scheduler.dom)
+        found |= {self.scheduler.space(("fold", n)) for n in self.scheduler.folds}
+        return found | {self.scheduler.space(("store", k)) for k in range(len(self.kernel.stores))}
 
     def size(self, mask: int) -> int:
         """Points of some axes."""
         return math.prod(self.extents[a] for a in bits(mask))
+
+    def _skews(self, offsets: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Loads of one array in several places whose wide accesses are the same, wherever their elements begin."""
+        found = []
+        for n in sorted({n for load, base, _ in self.shifts for n in (load, base)}):
+            load = self.kernel.values[n].arg
+            if not SKEWED or not offsets or not isinstance(load, Load) or self.vector < 0 or load.strides[self.vector] != UNIT:
+                continue
+            operand = self.kernel.operands[load.operand]
+            if offsets[load.operand] >= 0 and operand.noalias and operand.dtype not in PARTS:
+                found.append((n, offsets[load.operand]))
+        return tuple(found)
 
     def _lanes(self) -> int:
         """How many neighbours along the vector axis a thread takes together."""
         kernel, vector = self.kernel, self.vector
         if vector < 0 or not self.natural:
             return 1
-        places = [(v.arg.operand, v.arg.strides[vector]) for v in kernel.values if isinstance(v.arg, Load)]
+        skewed = {n for n, _ in self.skews}
+        places = [
+            (v.arg.operand, v.arg.strides[vector]) for n, v in enumerate(kernel.values)
+            if isinstance(v.arg, Load) and n not in skewed
+        ]  # fmt: skip
         stores = [(s.operand, s.strides[vector]) for s in kernel.stores if s.operand >= 0]
         side_by_side = [o for o, c in (*places, *stores) if c == UNIT]
         width = 0
         for size, fit in ((8, self.half), (16, self.aligned)):
-            most = 2 * sum(fit >> o & 1 for o in side_by_side) >= len(side_by_side)
+            fits = len(skewed) + sum(fit >> o & 1 for o in side_by_side)
+            most = 2 * fits >= len(skewed) + len(side_by_side)
             if most and all(fit >> o & 1 for o, c in stores if c == UNIT):
                 width = size
+        side_by_side += [v.arg.operand for n in skewed if isinstance((v := kernel.values[n]).arg, Load)]
         if not side_by_side or not width:
             return 1
         lanes = min(max(width // max(SIZES[kernel.operands[o].dtype] for o in side_by_side), 1), LANES)
@@ -112,9 +147,12 @@ class Choice:
         rows = self._by_rows(role, axes, lanes, group)
         if role == "whole" and group == 1 and lanes > 1 and not rows:
             even = False  # one entry for all extents
+        skews = self.skews if lanes > 1 else ()
+        shifts = self.shifts if skews else ()
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
-            0, False, 1, rows, (), 1, -1, False, False, (), self.small, self.aligned, self.half, self.natural,
+            0, False, 1, rows, shifts, skews, 1, 1, -1, False, False, False, (), self.small, self.aligned, self.half,
+            self.natural,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -195,24 +233,38 @@ class Choice:
             rows = self.size(axes) // self.extents[self.vector]
             long = self.extents[a] >= SIDE // 2 and self.extents[self.vector] >= SIDE
             if loads and long and room(kernel, loads) <= SHARED and rows < MOST:
-                return variant._replace(lanes=1, even=True, rows=False, tile=a)
+                shell = (
+                    SHELL and self.extents[a] == self.extents[self.vector] < SQUARE and len(loads) < len(self._whole())
+                )
+                return variant._replace(lanes=1, even=True, rows=False, tile=a, shell=bool(shell))
         side_by_side = sum(isinstance(v.arg, Load) and v.arg.strides[self.vector] == UNIT for v in kernel.values)
-        if not variant.even or side_by_side <= 2 or len(kernel.values) > BIG:
+        even = self.extents[self.vector] % variant.lanes == 0
+        if variant.rows and even and any(v.src for v in kernel.values if isinstance(v.arg, Load)):
+            return variant._replace(stack=TAKEN)
+        if not even or side_by_side <= 2 or len(kernel.values) > BIG:
             return variant
         around = [self.extents[a] for a in bits(axes) if a != self.vector]
         steps = self.extents[self.vector] // variant.lanes
         thick = len(around) > 1 and min(around[-2:]) >= ROWS and steps >= 0.7 * WIDE * -(-steps // WIDE)
         if thick:
-            box = variant._replace(rows=True, thick=THREADS // WIDE, stack=ROWS, shifts=self.shifts)
+            box = variant._replace(
+                rows=True, even=True, thick=BOX // WIDE, block=BOX, stack=ROWS, tall=TALL, shifts=self.shifts
+            )
             if self._rows(box) < MOST:
                 return box
-        return variant._replace(stack=ROWS, shifts=self.shifts) if variant.rows else variant._replace(stack=2)
+        if variant.rows:
+            return variant._replace(stack=ROWS, shifts=self.shifts)
+        return variant._replace(stack=2) if variant.even else variant
+
+    def _whole(self) -> list[int]:
+        """Loads that vary over all axes of a matrix."""
+        return [n for n, v in enumerate(self.kernel.values) if isinstance(v.arg, Load) and v.arg.strides[self.vector]]
 
     def _rows(self, variant: Variant) -> int:
         """Blocks along the rows of a grid."""
         around = [self.extents[a] for a in variant.axes if a != self.vector]
         far = -2 if variant.thick > 1 else -1
-        around[-1] = -(-around[-1] // variant.thick)
+        around[-1] = -(-around[-1] // (variant.thick * variant.tall))
         around[far] = -(-around[far] // variant.stack)
         return math.prod(around)
 
@@ -250,7 +302,7 @@ class Choice:
         if len(loops) > 1 and flat and len({n[0] for n in nests}) == 1:
             for group in (part, 128, 256, 512, 1024):
                 keep = _power(-(-steps // group))
-                if keep * lanes * widest <= KEPT:
+                if keep * lanes * widest <= KEPT and group >= LEAST:
                     warp = warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
                     return self._together(warp, lanes * widest, steps)
         if len(loops) == 1 and flat and steps <= SHORT * part:
@@ -274,7 +326,14 @@ class Choice:
         """The launch that leaves states of chunks, and the folds it works on; None if units alone are enough."""
         s = self.scheduler
         stage = s.stages(need, axes)
-        first = [n for n in need if n in s.folds and s.is_here(n, axes) and stage[n] == 1]
+        here = [n for n in need if n in s.folds and s.is_here(n, axes)]
+        first = [n for n in here if stage[n] == 1]
+        if not first:
+            return None
+        few = 0
+        if self.size(axes) == 1 and all(self.size(s.space(("fold", n))) <= FEW for n in first):
+            few = len({s.space(("fold", n)) for n in first})  # every block works them out
+            first = [n for n in here if stage[n] == 2]
         if not first:
             return None
         space = max((s.space(("fold", n)) for n in first), key=self.size)
@@ -288,17 +347,17 @@ class Choice:
         if (column and (pass_.units >= MANY or row <= 128)) or (not column and (row < ROW or points >= BLOCKS // 4)):
             return None
         loops = self._loops(plan_level(self.kernel, variant))
-        if len(loops) != 1 or loops[0].scans:
+        if len(loops) > 1 + few or any(loop.scans for loop in loops) or loops[-1].folds != now:
             return None
-        inner_axes, _, body = nest(loops[0])
+        inner_axes, _, body = nest(loops[-1])
         variant = variant._replace(fixed=self._short(body))
-        if not column and len(inner_axes) == 2 and self._apart(*(1 << a for a in inner_axes)):
+        if not column and not few and len(inner_axes) == 2 and self._apart(*(1 << a for a in inner_axes)):
             return self._square(variant, inner_axes), now
         if column:
             steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-MANY // pass_.units)
         else:
             lanes = variant.lanes if inner_axes[-1] == self.vector else 1
-            deep = bool(self._loops(body)) and self._longest(loops[0]) >= 32
+            deep = bool(self._loops(body)) and self._longest(loops[-1]) >= 32
             variant = variant._replace(lanes=lanes, deep=deep)
             steps, least, wanted = self.size(axes_mask(inner_axes)) // lanes, 4 * THREADS, -(-BLOCKS // points)
             least = 1 if deep else THREADS if self._loops(body) else least
@@ -306,6 +365,8 @@ class Choice:
         if chunks < 2:
             return None
         length = -(-steps // chunks)
+        if ROUND and not variant.deep and length > ROUND * variant.group:
+            length = -(-length // (ROUND * variant.group)) * ROUND * variant.group
         return self.one(variant, -(-steps // length), length), now
 
     def _apart(self, some: int, others: int) -> bool:
@@ -409,6 +470,15 @@ def alignment(
         if row[operand] % 8 or any(step % 8 for step in steps) or (crossed and size < 8):
             half &= ~(1 << operand)
     return aligned, half, natural
+
+
+def offsets(kernel: Kernel, row: list[int], loads: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Of each operand the bytes from the last place for an access of 16 bytes to its elements, -1 where they differ."""
+    found = [word & WIDEST - 1 for word in row[: len(kernel.operands)]]
+    for v, words in zip(kernel.values, loads, strict=False):
+        if isinstance(v.arg, Load) and (v.src or any(row[w] % WIDEST for w in words)):
+            found[v.arg.operand] = -1
+    return tuple(found)
 
 
 def state_words(kernel: Kernel, step: Pass) -> tuple[int, int]:

@@ -72,10 +72,12 @@ class Group:
         Threads of the group (a power of two up to a warp, or a whole block) and of a block.
     thread : str
         Register (i32) of a thread's number in its block.
+    once : bool
+        Whether what is written is run once: shared memory is then not written again.
     """
 
-    def __init__(self, code: Code, size: int, block: int, thread: str) -> None:
-        self.code, self.size, self.block = code, size, block
+    def __init__(self, code: Code, size: int, block: int, thread: str, once: bool = False) -> None:
+        self.code, self.size, self.block, self.once = code, size, block, once
         self.lane = code.op(f"and i32 {thread}, {WARP - 1}")
         self.warp = code.op(f"lshr i32 {thread}, 5")
         number = thread if size == block else code.op(f"and i32 {thread}, {size - 1}")
@@ -133,7 +135,8 @@ class Group:
             place = code.op(f"getelementptr {memory}, ptr addrspace(3) {array}, i32 {lane}")
             r = code.op(f"load {memory}, ptr addrspace(3) {place}")
             found.append(code.op(f"trunc i8 {r} to i1") if t == "i1" else r)
-        barrier(code)  # the memory may be written again
+        if not self.once:
+            barrier(code)  # the memory may be written again
         return found
 
     # ------------------------------------------------------------------ together

@@ -103,13 +103,30 @@ class Tiles:
         code, emitter = self.code, self.emitter
         tiles = code.op(f"udiv i64 {code.op(f'add i64 {self.sizes[0]}, {SIDE - 1}')}, {SIDE}")
         outer, inner = emitter.split(emitter.special("ctaid.y"), ["0", tiles])
-        self.corner = [
-            code.op(f"mul i64 {inner}, {SIDE}"),
-            code.op(f"mul i64 {emitter.special('ctaid.x')}, {SIDE}"),
-        ]
+        column = emitter.special("ctaid.x")
+        if emitter.variant.shell:
+            inner, column = self._in_shells(inner, column, tiles)
+        self.corner = [code.op(f"mul i64 {k}, {SIDE}") for k in (inner, column)]
         order = [a for a in emitter.variant.axes if a not in self.axes]
         digits = emitter.split(outer, [emitter.extent(a) for a in order]) if order else []
         return dict(zip(order, digits, strict=True))
+
+    def _in_shells(self, row: str, column: str, tiles: str) -> tuple[str, str]:
+        """Another order of a square's tiles: (0, 0); (1, 0), (0, 1), (1, 1); (2, 0), (0, 2), (2, 1), (1, 2), (2, 2) ...
+
+        Tiles that lie across each other follow each other, so that what both look at comes from memory once.
+        """
+        code = self.code
+        number = code.op(f"add i64 {code.op(f'mul i64 {row}, {tiles}')}, {column}")
+        number = code.op(f"trunc i64 {number} to i32")
+        root = code.call("float", "llvm.sqrt.f32", ("float", code.op(f"uitofp i32 {number} to float")))
+        shell = code.op(f"fptoui float {root} to i32")  # exact below 2^24, and rounded up at most
+        above = code.op(f"icmp ugt i32 {code.op(f'mul i32 {shell}, {shell}')}, {number}")
+        shell = code.op(f"sub i32 {shell}, {code.op(f'zext i1 {above} to i32')}")
+        rest = code.op(f"sub i32 {number}, {code.op(f'mul i32 {shell}, {shell}')}")
+        other, odd = code.op(f"lshr i32 {rest}, 1"), code.op(f"trunc i32 {rest} to i1")
+        found = [code.op(f"select i1 {odd}, i32 {a}, i32 {b}") for a, b in ((other, shell), (shell, other))]
+        return code.op(f"zext i32 {found[0]} to i64"), code.op(f"zext i32 {found[1]} to i64")
 
     def _frame(self, clip: bool, *places: str) -> tuple[Frame, str | None]:
         """The frame at a place of the tile; with `clip` at the last one there is, and whether the place is there."""

@@ -17,6 +17,7 @@ from ._dispatch import NATIVE
 from ._lazy import apply, scalar_of, small
 from ._memory import native
 from ._record import cast, constant
+from ._views import ghost, seen_through
 from .codegen.kernel import MONOIDS
 from .fusion.node import MAP
 from .fusion.order import copy_order
@@ -233,7 +234,8 @@ def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddo
 
 
 MANY = 1 << 22  # elements from which on a device reads them once for their variance
-SAMPLES = 1 << 12
+SAMPLES = 1 << 8  # places from which it takes a first guess of the mean
+TOGETHER = 8  # neighbours at each of them
 
 
 def _at_once(x: ndarray, count: int, kinds: tuple[DType, DType], ddof: Any, keepdims: bool) -> ndarray:
@@ -241,11 +243,13 @@ def _at_once(x: ndarray, count: int, kinds: tuple[DType, DType], ddof: Any, keep
 
     With k the mean of m of the n elements, the variance is (sum (x-k)^2 - (sum (x-k))^2 / n) / n.  The difference loses
     digits as far as (mean - k)^2 is more than the variance: for ordinary data it is 1/m of it, and never more than n/m.
+    k is spread over the elements, so that one kernel does it all.
     """
     wide, flat = numpy.dtype("f8"), x.reshape(-1)
-    samples = max(SAMPLES, count >> 14)
-    some = astype(flat[:: count // samples], wide)
-    centre = _mean(some, (0,), (wide, wide), True)
+    step = count // SAMPLES
+    some = flat[: SAMPLES * step].reshape(SAMPLES, step)[:, :TOGETHER, None]
+    some = seen_through(some, numpy.broadcast_to(ghost(some), (SAMPLES, TOGETHER, count)))
+    centre = _mean(some, (0, 1), (wide, wide), False)
     away = _array_call("subtract", [astype(flat, wide), centre], wide)
     site = _record.here()
     squares = _record.fold(_array_call("multiply", [away, away], wide), "add", (0,), wide, wide, False, site)

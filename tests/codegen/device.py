@@ -309,6 +309,10 @@ EXAMPLES: dict[str, Callable[[], Builder]] = {
     "stencil backwards": lambda: stencil(9, 11, 258, step=-1),
     "stencil of 4 axes": lambda: stencil(4, 7, 9, 130),
     "stencil of a vector": lambda: stencil(5001, dtype="f8"),
+    "stencil of wide rows": lambda: stencil(131, 512),
+    "stencil in wide boxes": lambda: stencil(7, 10, 256, dtype="f8"),
+    "stencil of bytes": lambda: stencil(20, 256, dtype="u1"),
+    "tiles of a square": lambda: strided(133, 133, "f8"),
     "packed": lambda: packed(1000),
     "spread": lambda: spread(300, 200),
 }  # fmt: skip
