@@ -18,14 +18,16 @@ Call = Callable[[], Any]
 PEERS = ("numpy", "numexpr", "numba", "jax", "torch")
 
 
-def arguments(description: str) -> argparse.Namespace:
-    """The command line that every benchmark takes."""
+def arguments(description: str, *more: tuple[str, dict[str, Any]]) -> argparse.Namespace:
+    """The command line that every benchmark takes, and `more` options of one of them."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the rows whose name holds TEXT")
     parser.add_argument("--peers", default=",".join(PEERS), help="libraries to measure, of those installed")
     parser.add_argument("--seconds", type=float, default=1.0, help="least time spent on one row and library")
     parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of offarray")
+    for name, options in more:
+        parser.add_argument(name, **options)
     return parser.parse_args()
 
 
@@ -56,27 +58,49 @@ def machine(libraries: Sequence[str]) -> dict[str, Any]:
     return {"cpu": model, "cores": cores, "python": platform.python_version(), "versions": versions}
 
 
-def seconds(calls: Mapping[str, Call], budget: float) -> dict[str, list[float]]:
+SAMPLE = 2e-3  # seconds that a sample takes at least, of as many calls as that needs
+PAUSE = 3e-3  # threads of other libraries look for work that long before they sleep
+LEAST = 5  # samples of each call
+
+
+def seconds(calls: Mapping[str, Call], budget: float, most: int = 1000) -> dict[str, list[float]]:
     """Times of each call, taken in turn, so that a disturbance meets all of them; at least five of each.
 
-    Every call must have been made once before: what is measured is the warm state.
+    Every call must have been made once before: what is measured is the warm state.  Before each sample the others'
+    threads come to rest, and calls that are not counted bring back what has left the caches meanwhile.
     """
     found: dict[str, list[float]] = {name: [] for name in calls}
+    repeats: dict[str, int] = {}
     gc.collect()
     gc.disable()
     try:
-        while any(len(times) < 5 or (sum(times) < budget and len(times) < 1000) for times in found.values()):
+        while any(_wanted(found[name], repeats.get(name, 1), budget, most) for name in calls):
             for name, call in calls.items():
                 times = found[name]
-                if len(times) >= 5 and sum(times) >= budget:
+                if name in repeats and not _wanted(times, repeats[name], budget, most):
                     continue
-                start = time.perf_counter()
-                result = call()
-                times.append(time.perf_counter() - start)
-                del result
+                if name not in repeats:
+                    repeats[name] = max(1, int(SAMPLE / _time(call, 2)))
+                elif len(calls) > 1:
+                    time.sleep(PAUSE)
+                if repeats[name] > 1:
+                    _time(call, (repeats[name] + 1) // 2)
+                times.append(_time(call, repeats[name]))
     finally:
         gc.enable()
     return found
+
+
+def _wanted(times: Sequence[float], repeats: int, budget: float, most: int) -> bool:
+    return len(times) < LEAST or (sum(times) * repeats < budget and len(times) < most)
+
+
+def _time(call: Call, repeats: int) -> float:
+    """Seconds of one call, over `repeats` of them."""
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
 
 
 def median(times: Sequence[float]) -> float:
@@ -97,9 +121,14 @@ def duration(value: float) -> str:
     return f"{value / 1e-9:.0f} ns"
 
 
-def write(path: str | None, told: dict[str, Any]) -> None:
-    """Write the results as JSON, if a file was named."""
+def write(path: str | None, told: dict[str, Any], key: Callable[[dict[str, Any]], Any] | None = None) -> None:
+    """Write the results as JSON, if a file was named; with `key` over the same rows of the file, keeping the others."""
     if path:
+        if key is not None and os.path.exists(path):
+            with open(path) as file:
+                before = json.load(file)["rows"]
+            fresh = {key(row) for row in told["rows"]}
+            told["rows"] = [row for row in before if key(row) not in fresh] + told["rows"]
         with open(path, "w") as file:
             json.dump(told, file, indent=1)
             file.write("\n")
