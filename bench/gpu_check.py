@@ -1,6 +1,6 @@
 """What only a device can show: values of every operation and kernel, and the same bits each time (speed: gpu.py).
 
-python bench/gpu_check.py [table] [examples] [shapes]      results: $OUT/gpu_check.json, or the screen
+python bench/gpu_check.py [table] [roots] [examples] [shapes]      results: $OUT/gpu_check.json, or the screen
 
 A part may be cut: "shapes:2/8" is the third of eight slices.  With "brief" arrays are small and run once, as
 compute-sanitizer wants it (after a run without it has built the kernels into the same OFFARRAY_CACHE_DIR).
@@ -22,6 +22,7 @@ import numpy
 import offarray as np
 from offarray.codegen import gpu_numerics, nvptx
 from offarray.codegen.compile import device_target
+from offarray.codegen.gpu_attempt import root
 from offarray.codegen.text import SIZES, Code
 from offarray.runtime import cuda
 from offarray.runtime.target import Target
@@ -168,6 +169,59 @@ def table(part: Slice, brief: bool) -> None:
         print("  ", label, str(found)[:230])
 
 
+# ---------------------------------------------------------------------- roots
+def rooted(name: str, dtype: str, arch: str) -> tuple[Code, str]:
+    """A kernel that counts the numbers whose root by the shortcut is not the processor's own."""
+    code = Code(Target("cuda", arch, "+fma", 16))
+    tid = code.call("i32", "llvm.nvvm.read.ptx.sreg.tid.x")
+    block = code.call("i32", "llvm.nvvm.read.ptx.sreg.ctaid.x")
+    number = code.op(f"add i32 {code.op(f'mul i32 {block}, 256')}, {tid}")
+    number = code.op(f"zext i32 {number} to i64")
+    number = code.op(f"add i64 {number}, %first")
+    if dtype == "f4":  # every number there is
+        x = code.op(f"bitcast i32 {code.op(f'trunc i64 {number} to i32')} to float")
+    else:  # any bits; every other time what lies next to the square of a number halfway between two
+        word = code.op(f"mul i64 {code.op(f'add i64 {number}, 1')}, {0x9E3779B97F4A7C15 - (1 << 64)}")
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            word = code.op(f"xor i64 {word}, {code.op(f'lshr i64 {word}, {shift}')}")
+            word = code.op(f"mul i64 {word}, {factor - (1 << 64)}")
+        word = code.op(f"xor i64 {word}, {code.op(f'lshr i64 {word}, 31')}")
+        near = code.op(f"or i64 {code.op(f'lshr i64 {word}, 12')}, {1023 << 52}")
+        near = code.op(f"bitcast i64 {near} to double")
+        half = code.op(f"fmul double {near}, {code.const('f8', 2.0**-52)}")
+        square = code.op(f"bitcast double {code.intrinsic('fma', 'f8', near, near, half)} to i64")
+        odd = code.op(f"trunc i64 {number} to i1")
+        x = code.op(f"bitcast i64 {code.op(f'select i1 {odd}, i64 {square}, i64 {word}')} to double")
+    found, fits = root(code, dtype, x)
+    usual = code.intrinsic("sqrt", dtype, x)
+    kind, t = ("i32", "float") if dtype == "f4" else ("i64", "double")
+    a, b = (code.op(f"bitcast {t} {v} to {kind}") for v in (found, usual))
+    wrong = code.op(f"and i1 {fits}, {code.op(f'icmp ne {kind} {a}, {b}')}")
+    for place, condition in ((0, wrong), (1, fits)):
+        where = code.op(f"getelementptr i64, ptr %q, i64 {place}")
+        code.op(f"atomicrmw add ptr {where}, i64 {code.op(f'zext i1 {condition} to i64')} monotonic")
+    code.add("ret void")
+    return code, code.function(f"define ptx_kernel void @{name}(ptr %q, i64 %first)")
+
+
+def roots(part: Slice, brief: bool) -> None:
+    """The shortcuts of roots: of all float32, and of many float64."""
+    dev, found = cuda.device(), {}
+    for dtype in ("f4", "f8"):
+        code, text = rooted("roots", dtype, dev.arch)
+        binary = dev.assemble(nvptx.ptx("\n".join([*code.declarations, text, ""]), dev.arch))
+        function, size = dev.load(binary, "roots"), 1 << 30
+        counts, place = numpy.zeros(2, "i8"), dev.allocate(16)
+        dev.clear(place, 16)
+        for first in range(0, 1 << 32, size):
+            dev.launch(function, (size // 256, 1), 256, [place, first])
+        dev.download(counts.ctypes.data, place, 16)
+        dev.free(place)
+        found[dtype] = {"wrong": int(counts[0]), "ordinary": int(counts[1])}
+    RESULT["roots"] = found
+    print(f"roots: {found}")
+
+
 # ---------------------------------------------------------------------- kernels
 def check(name: str) -> str:
     """Compare one example with the interpreter; twice on the device, for the same bits."""
@@ -290,7 +344,7 @@ def main() -> None:
         "llvmlite": llvmlite.__version__, "python": sys.version.split()[0],
     }  # fmt: skip
     print(RESULT["machine"])
-    parts = {"table": table, "examples": kernels, "shapes": shapes}
+    parts = {"table": table, "roots": roots, "examples": kernels, "shapes": shapes}
     asked = [name for name in sys.argv[1:] if name != "brief"]
     for name in asked or parts:
         name, _, cut = name.partition(":")

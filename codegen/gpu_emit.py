@@ -19,6 +19,7 @@ from .emit import Emitter
 from .faults import shows
 from .frame import Frame, State, begin, branch, lanes_of
 from .gpu_access import DeviceMemory
+from .gpu_attempt import ORDINARY, root
 from .gpu_chunks import Chunks
 from .gpu_division import ordinary, quotient
 from .gpu_loops import DeviceLoops
@@ -108,6 +109,7 @@ class DeviceEmitter(Emitter):
         self.last = last_level(kernel, variant) if variant.role == "part" else None
         self.joining = False  # the last block is at work
         self.greatest: dict[str, str] = {}  # dtype -> where the greatest exponent of its results is kept
+        self.trials: list[str] | None = None  # of shortcuts, whether they hold (i1)
         self.leaves = set(variant.folds) if variant.role == "part" and not variant.stores else set()
         self.memory = DeviceMemory(
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
@@ -135,7 +137,15 @@ class DeviceEmitter(Emitter):
         if v.op == "divide" and v.dtype == "f8" and self._many(n):
             frame.regs[n] = quotient(self.code, str(args[0]), str(args[1]), self._ordinary(n, str(args[1])))
             return
+        if v.op == "sqrt" and v.dtype in ORDINARY and self.trials is not None:
+            frame.regs[n], fits = root(self.code, v.dtype, str(args[0]))
+            self.trials.append(fits)
+            return
         frame.regs[n] = gpu_numerics.apply(self.code, v.op, self.sources(n), v.dtype, args)
+
+    def notes(self) -> list[tuple[str, str]]:
+        """(type, address) of what is kept of faults so far."""
+        return [("i32", where) for where in (*self.greatest.values(), *([self.flag] if self.flag else []))]
 
     def _many(self, n: int) -> bool:
         """Whether quotient `n` is one of many that a thread divides by the same number."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .carrier import Packing, States
 from .folds import Kind, across, better, choose, join, lift
 from .frame import Frame, State, counted, parts, repeat, whole
+from .gpu_attempt import attempted
 from .gpu_scans import OnePass
 from .kernel import Fold
 from .loops import Loops
@@ -261,10 +262,15 @@ class DeviceLoops(Loops):
         stop = self._lesser(code.op(f"add i64 {start}, %length"), device.extent(axes[1]))
 
         def at(index: str, flat: State) -> State:
-            result: State = []
-            for k, (outer, _) in enumerate(points):
-                now = packing.cut(flat[k * width : (k + 1) * width])
-                elements = self._body([], body, outer.enter(axes[1], index), True)
+            def taken() -> State:
+                found: State = []
+                for outer, _ in points:
+                    found += packing.flat(self._body([], body, outer.enter(axes[1], index), True))
+                return found
+
+            result, found = [], attempted(device, taken, packing.types() * len(points))
+            for k in range(0, len(flat), width):
+                now, elements = packing.cut(flat[k : k + width]), packing.cut(found[k : k + width])
                 result += packing.flat({n: join(code, device.kinds[n], 1, now[n], elements[n]) for n in loop.folds})
             return result
 

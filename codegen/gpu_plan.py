@@ -101,7 +101,13 @@ class Choice:
         found = []
         for n in sorted({n for load, base, _ in self.shifts for n in (load, base)}):
             load = self.kernel.values[n].arg
-            if not SKEWED or not offsets or not isinstance(load, Load) or self.vector < 0 or load.strides[self.vector] != UNIT:
+            if (
+                not SKEWED
+                or not offsets
+                or not isinstance(load, Load)
+                or self.vector < 0
+                or load.strides[self.vector] != UNIT
+            ):
                 continue
             operand = self.kernel.operands[load.operand]
             if offsets[load.operand] >= 0 and operand.noalias and operand.dtype not in PARTS:

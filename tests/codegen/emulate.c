@@ -2,6 +2,7 @@
 
    A thread waits in a shuffle, a barrier or while it looks for what another block leaves.  Blocks run one after the
    other.  Where a whole turn makes no progress the launch fails. */
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,3 +113,7 @@ int sim_launch(void (*code)(uint64_t *), uint32_t gx, uint32_t gy, uint32_t size
         }
     return 0;
 }
+
+/* The processor's first guesses at 1 / sqrt(x), here as good as they get. */
+float sim_rsqrt_f(float x) { return 1 / sqrtf(x); }
+double sim_rsqrt(double x) { return 1 / sqrt(x); }

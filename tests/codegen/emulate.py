@@ -34,6 +34,7 @@ SPECIAL = {
     "llvm.nvvm.read.ptx.sreg.": "sim_", "llvm.nvvm.barrier0": "sim_barrier", "llvm.nvvm.bar.warp.sync": "sim_warp",
     "llvm.nvvm.shfl.sync.down.i32": "sim_shfl_down", "llvm.nvvm.shfl.sync.up.i32": "sim_shfl_up",
     "llvm.nvvm.shfl.sync.idx.i32": "sim_shfl_idx", "llvm.nvvm.nanosleep": "sim_pause",
+    "llvm.nvvm.rsqrt.approx.ftz.f": "sim_rsqrt_f",
 }  # fmt: skip
 FEATURES = llvm.get_host_cpu_features().flatten()  # half precision needs what the processor has
 _numbers = iter(range(1 << 40))
@@ -50,10 +51,10 @@ def library() -> ctypes.CDLL:
     source = pathlib.Path(__file__).with_name("emulate.c")
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder) / "emulate.so"
-        subprocess.run(["cc", "-O2", "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", str(source), "-o", str(target), "-lm"], check=True)
         found = ctypes.CDLL(str(target))
     for name in ("tid_x", "ctaid_x", "ctaid_y", "ctaid_z", "nctaid_x", "nctaid_y", "barrier", "warp", "pause",
-                 "shfl_down", "shfl_up", "shfl_idx"):  # fmt: skip
+                 "shfl_down", "shfl_up", "shfl_idx", "rsqrt", "rsqrt_f"):  # fmt: skip
         llvm.add_symbol(f"sim_{name}", ctypes.cast(getattr(found, f"sim_{name}"), ctypes.c_void_p).value)
     return found
 
@@ -73,6 +74,10 @@ def hosted(text: str) -> str:
         r"fdiv double \1, \2",
         text,
     )
+    text, roots = re.subn(
+        r"call double asm \"rsqrt[^\"]*\", \"[^\"]*\"\(double (\S+)\)", r"call double @sim_rsqrt(double \1)", text
+    )
+    text += "\ndeclare double @sim_rsqrt(double)\n" if roots else ""
     text = re.sub(r"attributes #0 = .*", "attributes #0 = { nounwind }", text)
     entries = []
     for name, inside in re.findall(r"^define void @(\w+)\((.*)\) #0", text, re.MULTILINE):

@@ -139,3 +139,30 @@ def test_examples(name: str) -> None:
         assert a.tobytes() == b.tobytes()
         close(a, c, 2000 if "scan" in name else 600)
     assert faults[: len(wanted)] == wanted
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_roots_several_at_a_time(dtype: str, special: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distances that are whole numbers once rounded, so that their sum tells every bit; some are not ordinary."""
+    monkeypatch.setattr(gpu_plan, "THREADS", 64)
+    rng = numpy.random.default_rng(5)
+    n, m, unit = 300, 200, 2.0 ** {"f8": 52, "f4": 23}[dtype]
+    x, y = ((rng.random((k, 3)) * unit).astype(dtype) for k in (n, m))
+    x[:, 0] += numpy.array(unit, dtype) * 1.1
+    if special:
+        x[:5], x[5] = y[:5], 0
+        y[7], y[9], y[11] = 0, 2.0 ** {"f8": -520, "f4": -66}[dtype], 2.0 ** {"f8": -400, "f4": -52}[dtype]
+    k = Builder(n, m, 3)
+    d = k.op("subtract", dtype, k.load(x, 0, 2), k.load(y, 1, 2))
+    square = k.fold("add", (2,), k.op("multiply", dtype, d, d, fault=device.KINDS), fault=10)
+    root, total = k.op("sqrt", dtype, square, fault=device.KINDS), numpy.zeros((), "i8")
+    k.store(total, k.fold("add", (0, 1), k.op("cast", "i8", root)))
+    assert device.passes(k)[0].variant.square and device.passes(k)[0].variant.stack > 1
+    with emulate.installed():
+        faults = run(k, _evaluate._targets["cuda"])
+    with numpy.errstate(all="ignore"):
+        squares = numpy.square(x[:, None] - y[None])
+        want = numpy.sqrt(squares[..., 0] + squares[..., 1] + squares[..., 2])
+    assert total == want.astype("i8").sum()
+    assert not any(faults)
