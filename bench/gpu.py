@@ -288,7 +288,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     device_target()
     clock, natives, lib = Clock(), Natives(), Library(np)
     told: dict[str, Any] = {"machine": machine(clock.device), "rows": {}}
-    names = [n for n in ROWS if options.only in n]
+    names = [n for n in ROWS if any(part in n for part in options.only.split(","))]
     print(f"built after {time.perf_counter() - begun:.1f} s", flush=True)
     for dtype in ("f8", "f4"):
         x = arrays(dtype)
@@ -431,7 +431,7 @@ def main() -> None:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only the rows whose name holds TEXT")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only the rows whose name holds TEXT, or one of several")
     parser.add_argument("--peers", default=",".join(PEERS), help="libraries to measure, of those installed")
     parser.add_argument("--seconds", type=float, default=600.0, help="no peer begins after so many seconds")
     options = parser.parse_args()

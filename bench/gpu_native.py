@@ -69,7 +69,7 @@ class Natives:
                 found[str(u)] = self._call("maps", f"{name}_{dtype}_{u}", grid, BLOCK, *words, N)
         elif name == "eos":
             for u in (1, 2, 4):
-                grid = (-(-N // (BLOCK * u)),)
+                grid = (-(-N // (BLOCK * w * u)),)
                 words = [at["a"], at["b"], at["z"], out, N - 6]
                 found[str(u)] = self._call("maps", f"eos_{dtype}_{u}", grid, BLOCK, *words)
         elif name in ("dot", "sum", "variance", "argmax"):
@@ -88,13 +88,15 @@ class Natives:
                 found[str(threads)] = self._call("rows", f"{name}_{dtype}_{threads}", (M,), threads, at["m"], out)
         elif name == "stencil5":
             for r in (4, 8, 16):
-                grid = (-(-(M - 2) // BLOCK), -(-(M - 2) // r))
+                grid = (-(-(M - 2) // (2 * BLOCK)), -(-(M - 2) // r))
                 found[str(r)] = self._call("stencils", f"stencil5_{dtype}_{r}", grid, BLOCK, at["m"], out, M, M)
         elif name == "stencil7":
             planes, rows, width = CUBE
             for r in (4, 8, 16):
-                grid = (-(-(width - 2) // 64), -(-(rows - 2) // 4), -(-(planes - 2) // r))
-                found[str(r)] = self._call("stencils", f"stencil7_{dtype}_{r}", grid, BLOCK, at["q"], out, *CUBE)
+                for bx in (32, 64, 128):
+                    grid = (-(-(width - 2) // (2 * bx)), -(-(rows - 2) // (BLOCK // bx)), -(-(planes - 2) // r))
+                    call = f"stencil7_{dtype}_{r}_{bx}"
+                    found[f"{r} {bx}"] = self._call("stencils", call, grid, BLOCK, at["q"], out, *CUBE)
         elif name == "transposed":
             for r in (2, 4, 8):
                 grid, call = (M // 32, M // 32), f"transposed_{dtype}_{r}"

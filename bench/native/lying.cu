@@ -4,12 +4,16 @@
 // short_rows 1.02 and 1.00.
 #include "common.cuh"
 
-// out = m + m.T by tiles of 32 x 32 in shared memory, R rows of a tile for each thread.
+// out = m + m.T by tiles of 32 x 32 in shared memory, R rows of a tile for each thread.  Tiles that lie across each other
+// follow each other: (0, 0); (1, 0), (0, 1), (1, 1); (2, 0), (0, 2), (2, 1), (1, 2), (2, 2) ...
 template <class T, int R> __device__ void transposed(const T *m, T *out, i64 size) {
     __shared__ T tile[32][33];
     const int step = 32 / R;
     int x = threadIdx.x & 31, y = threadIdx.x >> 5;
-    i64 column = (i64)blockIdx.x * 32, row = (i64)blockIdx.y * 32;
+    int number = blockIdx.y * gridDim.x + blockIdx.x, shell = (int)sqrtf((float)number);
+    if (shell * shell > number) shell--;
+    int rest = number - shell * shell, other = rest >> 1;
+    i64 column = 32 * (rest & 1 ? shell : other), row = 32 * (rest & 1 ? other : shell);
     T own[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {

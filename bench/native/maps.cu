@@ -67,18 +67,26 @@ __device__ __forceinline__ void cmul(const T *a, const T *b, T *c, i64 n) {
 }
 
 // x[i] = u[i] + r*(z[i] + r*y[i]) + t*(u[i+3] + r*(u[i+2] + r*u[i+1]) + t*(u[i+6] + q*(u[i+5] + q*u[i+4])))
+template <class T> __device__ __forceinline__ T one(const T *u, T y, T z) {
+    const T q = T(0.5), r = T(0.25), t = T(0.125);
+    return u[0] + r * (z + r * y) + t * (u[3] + r * (u[2] + r * u[1]) + t * (u[6] + q * (u[5] + q * u[4])));
+}
 template <class T, int U>
 __device__ __forceinline__ void state(const T *u, const T *y, const T *z, T *x, i64 n) {
-    const T q = T(0.5), r = T(0.25), t = T(0.125);
-    i64 first = (i64)blockIdx.x * blockDim.x * U + threadIdx.x;
+    const int W = Vec<T>::W, V = 1 + (6 + W - 1) / W;  // vectors of u that a vector of x looks at
+    each<T, U>(n, [=](i64 i) {
+        Pack<T> p[V], a = take(y, i), b = take(z, i), c;
+        T all[V * W];
 #pragma unroll
-    for (int k = 0; k < U; k++) {
-        i64 i = first + (i64)k * blockDim.x;
-        if (i < n)
-            x[i] = __ldg(u + i) + r * (__ldg(z + i) + r * __ldg(y + i)) +
-                   t * (__ldg(u + i + 3) + r * (__ldg(u + i + 2) + r * __ldg(u + i + 1)) +
-                        t * (__ldg(u + i + 6) + q * (__ldg(u + i + 5) + q * __ldg(u + i + 4))));
-    }
+        for (int v = 0; v < V; v++) p[v] = take(u, i + v);  // u has 6 elements more than x, and some of the last vector
+#pragma unroll
+        for (int k = 0; k < V * W; k++) all[k] = p[k / W].x[k % W];
+#pragma unroll
+        for (int k = 0; k < W; k++) c.x[k] = one(all + k, a.x[k], b.x[k]);
+        put(x, i, c);
+    });
+    i64 rest = n / W * W + (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (rest < n) x[rest] = one(u + rest, y[rest], z[rest]);
 }
 
 #define ALL(T, S, U)                                                                                              \
