@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import struct
 import threading
 import time
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..runtime import cache as disk
 from ..runtime import cuda, late, residency, trace
 from ..runtime.errors import CompileError
+from ..runtime.shot import narrowed
 from ..runtime.signals import of as signals_of
-from ..runtime.target import Compiled, Target
+from ..runtime.target import Compiled, Fixed, Part, Target
 from . import gpu_numerics, numerics, nvptx
 from .abi import layout
 from .gpu_access import NARROW
@@ -67,13 +66,6 @@ class Recipe(NamedTuple):
     states: int  # byte offset
     places: dict[int, int]  # fold -> byte offset of its values
     signals: int  # words through which blocks talk
-
-
-@lru_cache(1 << 12)
-def _rounded(word: int) -> int:
-    """The bits of a double as those of a 32-bit float."""
-    number = ctypes.c_float(struct.unpack("d", struct.pack("Q", word))[0])
-    return ctypes.c_uint32.from_buffer(number).value
 
 
 class Builder:
@@ -150,7 +142,7 @@ class Builder:
         scratch = residency.take(device, recipe.scratch) if recipe.scratch else 0
         head = [*row[:-2], fault, scratch]
         for word in self.narrow:
-            head[word] = _rounded(head[word])
+            head[word] = narrowed(head[word])
         try:
             signals, epoch = signals_of(device).take(recipe.signals) if recipe.signals else (0, 0)
             for launch in recipe.launches:
@@ -199,6 +191,18 @@ class DeviceKernel:
             self._report(self.exact, row)
         return 0
 
+    def fixed(self, row: list[int]) -> Fixed:
+        """The call for an argument row like this: everything but addresses and scalars is worked out."""
+        main = self.main
+        recipe = main.recipe(row)
+        parts = tuple(
+            Part(p.start, (p.step.units, p.step.chunks, p.step.length), tuple(recipe.places[n] for n in p.values))
+            for p in recipe.launches
+        )
+        count = 0 if not self.reports else 1 if self.exact is not None else len(self.kernel.faults)
+        again = None if self.exact is None else self._again
+        return Fixed(parts, tuple(main.narrow), recipe.scratch, recipe.states, recipe.signals, count, again)
+
     def _again(self, row: list[int]) -> bytes:
         """The fault bytes of a launch whose sources are as they were."""
         assert self.exact is not None
@@ -242,5 +246,5 @@ def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
     elapsed = 1e3 * (time.perf_counter() - start)
     return Compiled(
         target, key, made.body, None, lambda extents: 1, lambda extents: 0, elapsed, text(kernel),  # type: ignore[arg-type]
-        outermost(kernel, lambda piece: compiled(piece, target, f"{key} pieces")),
+        outermost(kernel, lambda piece: compiled(piece, target, f"{key} pieces")), made.fixed,
     )  # fmt: skip

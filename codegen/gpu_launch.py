@@ -44,7 +44,6 @@ define i32 @offarray_launch_body(ptr %row, i64 %first, i64 %last) {
 
 @cache
 def _library() -> int:
-    """Address of the driver's function."""
     library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     return ctypes.cast(library.cuLaunchKernel, ctypes.c_void_p).value or 0
 
@@ -62,8 +61,19 @@ def _caller() -> Callable[[int, int, int], int]:
     return body
 
 
+def _launcher(device: Any) -> int:
+    """Address of the function that launches: the driver's, but for devices that have one of their own."""
+    return getattr(device, "launcher", 0) or _library()
+
+
 class Start:
-    """One entry with its grid."""
+    """One entry with its grid.
+
+    Attributes
+    ----------
+    row : array
+        Addresses of the driver's function and of the entry, grid (2), block, stream, address of the parameters' places.
+    """
 
     __slots__ = ("device", "usual", "words", "places", "row", "address", "call")
 
@@ -73,7 +83,7 @@ class Start:
         first = self.words.buffer_info()[0]
         self.places = array("Q", range(first, first + 8 * count, 8))
         self.row = array(
-            "Q", [_library(), int(function), *grid, block, int(device.stream), self.places.buffer_info()[0]]
+            "Q", [_launcher(device), int(function), *grid, block, int(device.stream), self.places.buffer_info()[0]]
         )  # fmt: skip
         self.address = self.row.buffer_info()[0]
         self.call = _caller()

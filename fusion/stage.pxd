@@ -5,7 +5,8 @@ cdef class Stage:
     cdef public tuple sources, scalars, outputs, faults, asides, before, after
     cdef object body, finish, key, report
     cdef kernel code
-    cdef bint quick
+    cdef bint quick, placed
+    cdef object shot
     cdef Py_ssize_t words, fault, reports
     cdef long long units, scratch, nbytes
     cdef long long *template

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy
 
 from ..runtime import program
-from ..runtime.buffer import allocate
 from ..runtime.program import Prepared
 from .lower import scalar_words
 from .memory import Move
@@ -67,14 +66,14 @@ def perform(
         nodes.append(node)
         update = update or node.kind == UPDATE
         if donor is None:
-            made.append(allocate(nbytes))
+            made.append(program.room(stage.launch, nbytes))
         else:
             giver = leaves[-1 - donor] if donor < 0 else order[donor]
             made.append(giver.buffer)
             if not part:
                 taken.append(giver)
     if stage.asides:
-        made += map(allocate, stage.asides)
+        made += [program.room(stage.launch, nbytes) for nbytes in stage.asides]
     tables = made, order, leaves
     scalars = [pair for word, dtype, n in stage.scalars for pair in _bits(word, dtype, order[n].arg)]
     for node in nodes:

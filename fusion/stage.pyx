@@ -89,6 +89,7 @@ cdef class Stage:
         self.units, self.scratch, self.nbytes = launch.units, launch.scratch, step.nbytes
         self.fault, self.reports, self.words = launch.fault, step.faults, len(launch.row)
         self.slots, self.pointers, self.constants = len(sources), len(step.pointers), len(scalars)
+        self.placed, self.shot = compiled.target.kind == "cuda", None
         self.quick = compiled.target.kind != "cuda" and all([dtype[0] in "fiub" for _, dtype, _ in scalars])
         more = getattr(self.body, "__dict__", {})
         machine, self.report = more.get("machine", self.body), more.get("report")
@@ -121,9 +122,11 @@ cdef class Stage:
         PyMem_Free(self.offsets)
 
 
-cdef Buffer new_buffer(object nbytes):
+cdef Buffer new_buffer(Stage stage, object nbytes):
     cdef Buffer made
     cdef tuple block
+    if stage.placed:
+        return program.room(stage.launch, nbytes)
     if PyDict_GetItem(shared, FRESH) != <PyObject *>None:
         return allocate(nbytes)
     block = take(nbytes, False)
@@ -225,7 +228,7 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
         done.append(node)
         update = update or node.kind == UPDATE
         if donor is None:
-            made.append(new_buffer(nbytes))
+            made.append(new_buffer(stage, nbytes))
         else:
             giver = <Node>(leaves[-1 - donor] if donor < 0 else order[donor])
             made.append(giver.buffer)
@@ -233,13 +236,13 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
                 taken.append(giver)
     giver = None
     for nbytes in stage.asides:
-        made.append(new_buffer(nbytes))
+        made.append(new_buffer(stage, nbytes))
     for node in done:
         node.state = RUNNING
     try:
         if stage.before:
             copies(stage.before, made, order, leaves)
-        found = run(stage, made, order, leaves)
+        found = None if stage.placed else run(stage, made, order, leaves)
         if found is None:
             found = launch(stage, made, order, leaves)
         if stage.after:
@@ -285,8 +288,16 @@ cdef object place(tuple where, list made, list order, list leaves):
 
 cdef object launch(Stage stage, list made, list order, list leaves):
     """Launch in the way that knows devices and threads."""
+    cdef double number
+    cdef long long bits = 0
     slots = [place(where, made, order, leaves) for where in stage.sources]
     scalars = []
     for word, dtype, n in stage.scalars:
-        scalars += enumerate(program.pack(scalar_words(dtype, order[n].arg)), word)
+        value = (<Node>order[n]).arg
+        if dtype[0] == "f" and PyFloat_Check(value):
+            number = PyFloat_AS_DOUBLE(value)
+            memcpy(&bits, &number, 8)
+            scalars.append((word, <unsigned long long>bits))
+        else:
+            scalars += enumerate(program.pack(scalar_words(dtype, value)), word)
     return program.launch(stage.launch, slots, scalars)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from . import placement, threads
+from . import placement, pool, threads
 from .errors import DeviceError, DeviceLostError, MemoryLimitError, NoDeviceError, answered
 
 STAGE = 1 << 22  # bytes of each of the pieces in which large transfers go through pinned memory
@@ -21,6 +21,9 @@ STAGES = 32  # pieces under way at a time; each thread has two or more
 DIRECT = 1 << 16  # transfers up to this size go through the driver's own staging
 PIECE = 1 << 22  # bytes that are worth a thread of their own when they are copied
 COPIERS = 8  # threads that copy, at most
+BLOCK = 1 << 20  # freed memory up to this size is kept for what comes next, as a call of the driver takes longer
+LEAST = 512  # bytes of a block
+KEPT = 1 << 26  # bytes of such memory, at most
 _lock = threading.RLock()
 
 
@@ -183,6 +186,9 @@ class Device:
         keep = driver().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         call("cuMemPoolSetAttribute", pool, keep, driver().cuuint64_t(1 << 62))
         self.held = self.peak = 0  # bytes of buffers, now and at most
+        self._sizes: dict[int, int] = {}  # of the blocks that may be kept: address -> bytes
+        self._free: dict[int, list[int]] = {}  # those that are: bytes -> addresses
+        self._kept = 0
         self._flag: Flag | None = None
         self._stages: list[Stage] = []
         self.registered: dict[int, int] = {}  # host memory that transfers reach directly: address -> bytes
@@ -215,16 +221,40 @@ class Device:
     # ------------------------------------------------------------------ memory
     def allocate(self, nbytes: int) -> int:
         """Device memory, in the order of the stream."""
-        self._here()
-        return int(call("cuMemAllocAsync", max(nbytes, 1), self.stream))
+        if nbytes > BLOCK:
+            self._here()
+            return int(call("cuMemAllocAsync", nbytes, self.stream))
+        size = pool.capacity(max(nbytes, LEAST))
+        try:
+            pointer = self._free[size].pop()
+        except (KeyError, IndexError):
+            self._here()
+            pointer = int(call("cuMemAllocAsync", size, self.stream))
+            self._sizes[pointer] = size
+        else:
+            self._kept -= size
+        return pointer
 
     def free(self, pointer: int) -> None:
         """Give memory back, when everything launched before has run."""
+        size = self._sizes.get(pointer)
+        if size is not None:
+            if self._kept + size <= KEPT:  # whoever gets it works in the same stream
+                self._kept += size
+                self._free.setdefault(size, []).append(pointer)
+                return
+            del self._sizes[pointer]
         self._here()
         call("cuMemFreeAsync", pointer, self.stream)
 
     def trim(self) -> None:
         """Give freed memory back to the driver."""
+        self._here()
+        for blocks in list(self._free.values()):
+            while blocks:
+                pointer = blocks.pop()
+                self._kept -= self._sizes.pop(pointer)
+                call("cuMemFreeAsync", pointer, self.stream)
         self.synchronize()
         call("cuMemPoolTrimTo", self.pool, 0)
 

@@ -15,7 +15,7 @@ from . import buffer as buffers
 from . import threads, trace
 from .buffer import Buffer, Memory, allocate
 from .config import settings
-from .errors import CheckError
+from .errors import CheckError, OffarrayError
 from .late import Faults
 from .target import Compiled
 
@@ -197,7 +197,7 @@ def _bits(word: int | float) -> int:
 class Prepared:
     """A launch with all that its extents decide worked out: what is left are addresses and scalars."""
 
-    __slots__ = ("step", "row", "fault", "units", "scratch", "words")
+    __slots__ = ("step", "row", "fault", "units", "scratch", "words", "shot")
 
     def __init__(self, step: Launch) -> None:
         self.step = step
@@ -206,6 +206,31 @@ class Prepared:
         self.row = pack((*[0] * len(step.pointers), *step.words, 0, 0, *[0] * self.words))
         self.units = step.compiled.units(step.extents)
         self.scratch = step.compiled.scratch(step.extents)
+        self.shot: Any = None  # for a device: shot.py's form of the launch, or False where there is none
+
+
+def shot_of(step: Prepared) -> Any:
+    """What repeats the launch on a device; False on the host, and where it is done anew each time."""
+    if step.shot is None:
+        step.shot = False
+        if step.step.compiled.target.kind == "cuda":
+            from . import cuda, shot  # need a driver
+
+            try:
+                step.shot = shot.ready(cuda.device(), step) or False
+            except OffarrayError as error:  # the launch itself will say so
+                trace.log(1, f"no launch is kept: {error}")
+    return step.shot
+
+
+def room(step: Prepared, nbytes: int) -> Buffer:
+    """Memory for a value that the launch makes, where it makes it."""
+    shot = shot_of(step)
+    if shot:
+        from .shot import blank  # needs a driver
+
+        return blank(shot.device, nbytes)
+    return allocate(nbytes)
 
 
 def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, int]] = ()) -> Faults:
@@ -220,6 +245,10 @@ def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, i
     """
     if type(step) is Launch:
         step = Prepared(step)
+    elif step.shot:  # type: ignore[union-attr]
+        found: Faults | None = step.shot.fire(slots, scalars)  # type: ignore[union-attr]
+        if found is not None:
+            return found
     assert type(step) is Prepared
     plain, row, fault = step.step, step.row[:], step.fault
     pointers = plain.pointers

@@ -15,6 +15,30 @@ class Target(NamedTuple):
     vector: int  # bytes of a vector register
 
 
+class Part(NamedTuple):
+    """One launch of a call whose extents and strides are known."""
+
+    start: Callable[[list[int]], None]  # with the words of all parameters
+    words: tuple[int, ...]  # what follows the pointers, words, fault and scratch addresses
+    values: tuple[int, ...]  # behind the words for all launches: byte offsets in scratch memory
+
+
+class Fixed(NamedTuple):
+    """A call on a device with all that its extents and strides decide worked out.
+
+    The parameters of a launch: pointers, words, the address for faults, scratch memory; the launch's own words; the
+    address of the states in scratch memory, that of the signals, the number of the launch; addresses in scratch memory.
+    """
+
+    parts: tuple[Part, ...]
+    narrow: tuple[int, ...]  # words that hold a double and are passed as a 32-bit float
+    scratch: int  # bytes of scratch memory
+    states: int  # byte offset in it
+    signals: int  # words through which blocks talk
+    reports: int  # bytes in which the launch leaves word of faults; 0 if it has none
+    again: Callable[[list[int]], bytes] | None  # finds the fault bytes afterwards, from pointers and words as they were
+
+
 class Compiled(NamedTuple):
     """A kernel ready to launch.  `args` is the address of a row of 8-byte words (codegen/abi.py)."""
 
@@ -27,3 +51,4 @@ class Compiled(NamedTuple):
     build_ms: float
     source: str
     split: Callable[[Sequence[int]], Any] | None = None  # words behind the pointers -> codegen/split.py's `Cut`
+    fixed: Callable[[list[int]], Fixed] | None = None  # pointers and words, as they may be -> the call

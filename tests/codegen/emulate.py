@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
@@ -93,8 +93,25 @@ def hosted(text: str) -> str:
     return "\n".join([text, *entries])
 
 
+LAUNCHER = ctypes.CFUNCTYPE(
+    ctypes.c_int, *[ctypes.c_size_t, *[ctypes.c_uint] * 7, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
+)
+
+
+class Entry(NamedTuple):
+    """An entry of a device's code."""
+
+    name: str
+    address: int
+    words: int  # parameters
+    handle: int
+
+    def __int__(self) -> int:
+        return self.handle
+
+
 class EmulatedDevice(FakeDevice):
-    """A device whose code the host runs."""
+    """A device whose code the host runs; what launches is called by its address, as the driver's function is."""
 
     arch = "sm_90"
     processors = 132
@@ -105,6 +122,25 @@ class EmulatedDevice(FakeDevice):
         self.lazy = False  # whether work waits until somebody waits for it
         self.queue: list[Callable[[], None]] = []
         self.engines: list[Any] = []
+        self.entries: list[Entry] = []
+        self.stream = 0
+        self.calls = 0  # of the function that launches
+        self._launcher = LAUNCHER(self._called)
+        self.launcher = ctypes.cast(self._launcher, ctypes.c_void_p).value
+        self.refuses = False  # whether that function answers with an error
+
+    def _here(self) -> None:
+        pass
+
+    def _called(self, handle: int, x: int, y: int, z: int, block: int, *rest: int) -> int:
+        """As cuLaunchKernel."""
+        self.calls += 1
+        if self.refuses:
+            return 1
+        entry = self.entries[handle - 1]
+        places = (ctypes.c_size_t * entry.words).from_address(rest[4])
+        self._run(entry, (x, y), block, [ctypes.c_uint64.from_address(place).value for place in places])
+        return 0
 
     def assemble(self, text: str) -> bytes:
         return text.encode()
@@ -123,14 +159,20 @@ class EmulatedDevice(FakeDevice):
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
         self.engines.append(engine)
-        return name, engine.get_function_address(f"row_{name}")
+        inside = re.search(rf"^define (?:ptx_kernel )?void @{name}\((.*)\) #0", code.decode(), re.MULTILINE)
+        assert inside is not None
+        made = Entry(name, engine.get_function_address(f"row_{name}"), inside[1].count(",") + 1, len(self.entries) + 1)
+        self.entries.append(made)
+        return made
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, words: Sequence[int]) -> None:
-        name, address = function
-        self.ran.append((name, grid, block))
+        self.run()
+        self._run(function, grid, block, words)
+
+    def _run(self, entry: Entry, grid: tuple[int, int], block: int, words: Sequence[int]) -> None:
+        self.ran.append((entry.name, grid, block))
         row = (ctypes.c_uint64 * len(words))(*[w & (1 << 64) - 1 for w in words])
-        self.launches += 1
-        self._then(lambda: self._launch(name, address, grid, block, row))
+        self._then(lambda: self._launch(entry.name, entry.address, grid, block, row))
 
     def _launch(self, name: str, address: int, grid: tuple[int, int], block: int, row: Any) -> None:
         if library().sim_launch(ctypes.c_void_p(address), grid[0], grid[1], block, row):
