@@ -197,7 +197,7 @@ class DeviceLoops(Loops):
 
         for n in numbered:  # the first step, for elements that are not better than nothing
             states[n][-1] = self._step(kinds[n], lanes[n], start)
-        unroll = 0 if any(isinstance(s, Loop) for s in body.steps) or loop.scans else UNROLL
+        unroll = 0 if self._long(body) or loop.scans else UNROLL
         done = packing.cut(counted(code, start, stop, step, packing.types(), packing.flat(states), at, unroll))
         for n in loop.scans:
             if n in frame.carry:
@@ -228,6 +228,11 @@ class DeviceLoops(Loops):
         """Whether elements come to fold `n`, which wants the position of the best, by rising positions."""
         fold, kind = self.device.kernel.values[n].arg, self.device.kinds[n]
         return kind.position and isinstance(fold, Fold) and len(fold.axes) == 1 and kind.dtype[0] in "iuf"
+
+    def _long(self, body: Level) -> bool:
+        """Whether there is a loop within that is not written out."""
+        written = dict(self.device.variant.fixed)
+        return any(isinstance(step, Loop) and step.axis not in written for step in body.steps)
 
     def _chunk(self) -> str:
         return self.device.special("ctaid.y")
@@ -276,8 +281,7 @@ class DeviceLoops(Loops):
 
         flat = packing.flat({n: device.kinds[n].identity(1) for n in loop.folds})
         width = len(flat)
-        written = dict(device.variant.fixed)
-        unroll = 0 if any(isinstance(s, Loop) and s.axis not in written for s in body.steps) else UNROLL
+        unroll = 0 if self._long(body) else UNROLL
         count = len(points)
         ends = counted(code, start, stop, 1, packing.types() * count, flat * count, at, unroll)
         total: States = {}
