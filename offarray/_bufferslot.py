@@ -19,6 +19,15 @@ _TP_AS_BUFFER = 160  # offset in CPython 3.11's PyTypeObject on 64-bit machines
 _kept: list[Any] = []  # the table refers to the callback
 
 
+class _Refusal(int):
+    """What the callback returns where there is no buffer.
+
+    An exception that it raised would end there; its result is let go after the call, and what it holds then raises.
+    """
+
+    capsule: Any
+
+
 class _Procs(ctypes.Structure):
     _fields_ = (("get", ctypes.c_void_p), ("release", ctypes.c_void_p))
 
@@ -59,13 +68,19 @@ def _install_slot(cls: Any) -> None:
     get_buffer = ctypes.pythonapi.PyObject_GetBuffer
     get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
     get_buffer.restype = ctypes.c_int
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    capsule.restype = ctypes.py_object
+    refuse = ctypes.cast(ctypes.pythonapi.PyMemoryView_FromObject, ctypes.c_void_p)  # TypeError: no bytes-like object
 
     def get(x: Any, view: int, flags: int) -> int:
         try:
             return get_buffer(exported(x), view, flags)  # type: ignore[no-any-return]
         except Exception:
             ctypes.c_void_p.from_address(view + ctypes.sizeof(ctypes.c_void_p)).value = None  # view.obj
-            return -1
+            refusal = _Refusal(-1)
+            refusal.capsule = capsule(1, None, refuse)
+            return refusal
 
     callback = prototype(get)
     _kept.append(callback)

@@ -43,7 +43,9 @@ NEUTRAL: set[str] = set()  # conversion, text, files, questions: no work for a k
 _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", "ma.", "rec.", "testing.", "lib.")
 
 
-ONCE = {numpy.fromiter, numpy.fromfile, operator.setitem}  # what they read or write is not the same a second time
+_OPERATORS = "iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor imatmul".split()
+IN_PLACE = frozenset(getattr(operator, name) for name in _OPERATORS)
+ONCE = {numpy.fromiter, numpy.fromfile, operator.setitem, *IN_PLACE}  # a second time they find something else
 
 
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ names the user's line.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -96,7 +97,7 @@ def _signal(node: Node, bit: int, mode: str, bits: int) -> None:
             raise NameError(f"python callback specified for {message.split(' encountered')[0]} but no function found.")
         call(message.split(" encountered")[0], bits)  # all that the operation met, as in NumPy
     elif mode == "print":
-        print(f"Warning: {message}")
+        print(f"Warning: {message}", file=sys.stderr)
     elif mode == "log":
         log: Any = numpy.geterrcall()
         log.write(f"Warning: {message}\n")

@@ -14,11 +14,8 @@ import numpy
 
 from . import _fallback
 from ._array import RealArray, ndarray
-from ._dispatch import reason, written
-from ._voice import MUTE, again, speak
+from ._dispatch import IN_PLACE, numpy_call, reason, written
 from .runtime.config import settings
-
-__warningregistry__ = MUTE
 
 
 def hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
@@ -45,13 +42,7 @@ def _counted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: An
 
 
 def _do(run: Callable[..., Any], args: Any) -> Any:
-    """`run(*args)`, its warnings at the user's line."""
-    if getattr(run, "__name__", "") in _IN_PLACE:
-        return speak(run, args, {})
-    try:
-        return run(*args)
-    except TypeError:
-        return again(run, *args)
+    return run(*args) if isinstance(run, partial) else numpy_call(run, args, {})
 
 
 def _slight(operands: Any) -> bool:
@@ -65,7 +56,7 @@ def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
     values, named = args if len(args) == 2 and type(args[1]) is dict else (args, {})
     if isinstance(run, partial) and run.args[0] is not real:
         return False  # another method than the call
-    if getattr(run, "__name__", "") in _IN_PLACE:
+    if run in IN_PLACE:
         named = {"out": values[0]}
     try:
         shape = numpy.broadcast_shapes(*[v.shape for v in values if type(v) is RealArray])
@@ -87,6 +78,3 @@ def _emptied(value: Any) -> Any:
     if type(value) is list:
         value = numpy.asarray(value)
     return numpy.empty(0, value.dtype) if type(value) is RealArray and value.ndim else value
-
-
-_IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor".split())

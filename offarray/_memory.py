@@ -234,6 +234,10 @@ def put(x: Any, name: str, value: Any) -> None:
         other = a
     else:
         base = x._base
+        if name == "strides":  # buffers are larger than what is in them: have NumPy look at as much as there is
+            offset = address(a) - base.node.buffer.address
+            room = numpy.empty(base.node.nbytes, "u1")
+            _put(RealArray(a.shape, a.dtype, room, offset, a.strides), name, value)
         x._offset = address(other) - base.node.buffer.address
         x._np = other
     x._shape, x._dtype, x._strides = other.shape, other.dtype, other.strides

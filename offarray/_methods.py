@@ -167,10 +167,7 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
         if self._owner is not None:
             raise ValueError("cannot resize this array: it does not own its data")
         if refcheck and (_seen_elsewhere(self) or sys.getrefcount(self) > _RESIZE_REFERENCES):
-            raise ValueError(
-                "cannot resize an array that references or is referenced\nby another array in this way.\n"
-                "Use the np.resize function or refcheck=False"
-            )
+            raise ValueError(_REFERENCED)
         before_write(self)
         new = numpy.zeros(shape, a.dtype, "C" if a.flags.c_contiguous else "F")
         keep = min(size, a.size)
@@ -185,6 +182,12 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
         _memory.put(self, "strides", _steps(a.shape, a.itemsize))
         _memory.put(self, "shape", shape)
         _memory.put(self, "strides", _steps(shape[::-1], a.itemsize)[::-1])
+
+
+_REFERENCED = """cannot resize an array that references or is referenced
+by another object in this way.
+Use the np.resize function to get a new resized copy or
+ set refcheck=False to disable this check"""
 
 
 def _steps(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

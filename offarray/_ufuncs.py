@@ -325,7 +325,7 @@ def _defers(other: Any) -> bool:
     return priority > 0.0
 
 
-def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str, reflected: bool) -> Any:
+def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, reflected: bool) -> Any:
     """A binary operation with an operand that is neither a handle nor a scalar."""
     t = type(other)
     if t is RealArray:
@@ -337,7 +337,7 @@ def _slow(self: ndarray, other: Any, op: Callable[..., Any], uf: Any, name: str,
         a = plain(self)
         operands = (other, a) if reflected else (a, other)
         return result(_dispatch.numpy_call(op, operands, {}), Handles([self]))
-    elif not reflected and _defers(other) and hasattr(t, name):
+    elif not reflected and _defers(other):
         return NotImplemented
     elif getattr(t, "__array_ufunc__", 0) is None:
         return NotImplemented
@@ -362,7 +362,7 @@ def _stay(operands: Sequence[Any]) -> bool:
     return len(shapes) < 2 or _lazy.broadcast_size(shapes) <= settings.eager_size
 
 
-def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
+def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
     real = uf.real
     record: Any = _direct.nothing if real is numpy.power else _direct.binary
     late: Any = _lazy.power if real is numpy.power else _lazy.late
@@ -382,7 +382,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
             b = other
             room = settings.eager_size
         else:
-            return _slow(self, other, op, uf, name, False)
+            return _slow(self, other, op, uf, False)
         at = me._at
         if (
             (at is HOST or at == self._base.node.serial)
@@ -406,7 +406,7 @@ def _binary(op: Callable[..., Any], uf: ufunc, name: str) -> tuple[Any, Any]:
 
     def reflected(self: Any, other: Any) -> Any:
         if type(other) not in SCALARS:
-            return _slow(self, other, op, uf, name, True)
+            return _slow(self, other, op, uf, True)
         me: Handle = self
         at = me._at
         if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
@@ -447,9 +447,7 @@ def _inplace(op: Callable[..., Any], uf: ufunc) -> Any:
                 return self
             b: Any = convert(other, Handles())
         elif overrides(t):
-            if t.__array_ufunc__ is None:
-                return NotImplemented
-            return uf(self, other, out=(self,))
+            return uf(self, other, out=(self,))  # which refuses what has none: work in place is left to nobody
         else:
             b = other
         before_write(self)
@@ -518,14 +516,14 @@ def install(cls: Any) -> None:
     for short, name in _ARITHMETIC.items():
         uf = restore(getattr(numpy, name))
         op = divmod if short == "divmod" else getattr(operator, f"__{short}__")
-        forward, reflected = _binary(op, uf, f"__r{short}__")
+        forward, reflected = _binary(op, uf)
         if short == "pow" and not _handle.COMPILED:
             forward, reflected = _pow(forward), _pow(reflected)
         made |= {f"__{short}__": forward, f"__r{short}__": reflected}
         if short != "divmod":
             made[f"__i{short}__"] = _inplace(getattr(operator, f"__i{short}__"), uf)
     for short, name in _COMPARE.items():
-        made[f"__{short}__"] = _binary(getattr(operator, short), restore(getattr(numpy, name)), f"__{short}__")[0]
+        made[f"__{short}__"] = _binary(getattr(operator, short), restore(getattr(numpy, name)))[0]
     for short, name in _UNARY.items():
         made[f"__{short}__"] = _unary(getattr(operator, f"__{short}__"), getattr(numpy, name))
     _handle.give(cls, made | _indexing.METHODS, SCALARS)

@@ -307,11 +307,15 @@ def test_lists_that_hold_themselves() -> None:
         assert refused(np, value) == refused(numpy, value)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="only C can fail with an exception before")
 @pytest.mark.parametrize("kind", ["M8[s]", "T"])
 def test_types_without_a_buffer(kind: str) -> None:
     with pytest.raises(ValueError) as want:
         memoryview(numpy.zeros(2, kind))
-    with pytest.raises(ValueError) as got:
+    with pytest.raises((ValueError, TypeError)) as got:
         memoryview(np.zeros(2, kind))
-    assert str(got.value) == str(want.value)
+    if type(got.value) is TypeError:  # from a table filled without C
+        assert sys.version_info < (3, 12)
+        assert "bytes-like object is required" in str(got.value)
+    else:
+        assert str(got.value) == str(want.value)
+    assert numpy.asarray(np.zeros(2, kind)).dtype == numpy.dtype(kind)
