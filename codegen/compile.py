@@ -5,40 +5,41 @@ Compiled kernels are kept in memory, and on disk by a key of everything that the
 
 from __future__ import annotations
 
-import hashlib
-import pathlib
+import os
 import threading
-from functools import cache
 
 import llvmlite
 import numpy
 
+from ..runtime import cache as disk
 from ..runtime import trace
 from ..runtime.config import settings
 from ..runtime.target import Compiled, Target
 from . import native
-from .check import check
-from .emit import emit
 from .host import host_target
-from .kernel import Kernel, text
-from .schedule import schedule, supported
+from .kernel import Kernel
+from .schedule import supported
 
 _lock = threading.Lock()
 _known: dict[tuple[Kernel, Target], Compiled] = {}
 
 
-@cache
 def _version() -> str:
-    """Fingerprint of everything but kernel and target that code depends on."""
-    digest = hashlib.sha256(f"{llvmlite.__version__} {numpy.__version__}".encode())
-    for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    """Fingerprint of everything but kernel and target that code depends on; files by their times, as Python's own."""
+    try:
+        with os.scandir(os.path.dirname(__file__)) as entries:
+            files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".py"))
+    except OSError:  # in an archive, whose versions are as these numbers say
+        files = []
+    return disk.digest(llvmlite.__version__, numpy.__version__, repr(files))
+
+
+_VERSION = _version()
 
 
 def key_of(kernel: Kernel, target: Target) -> str:
     """Content hash under which a compiled kernel is kept."""
-    return hashlib.sha256(f"{kernel!r} {target!r} {_version()}".encode()).hexdigest()
+    return disk.digest(repr(kernel), repr(target), _VERSION)
 
 
 def compile(kernel: Kernel, target: Target) -> Compiled:
@@ -56,16 +57,20 @@ def compile(kernel: Kernel, target: Target) -> Compiled:
         found = _known.get((kernel, target))
         if found is None:
             if settings.check:
-                check(kernel)
+                _check(kernel)
             found = _known[kernel, target] = _MAKERS[target.kind](kernel, target)
     return found
 
 
+def _check(kernel: Kernel) -> None:
+    from .check import check  # few programs use it
+
+    check(kernel)
+
+
 def _null(kernel: Kernel, target: Target) -> Compiled:
-    return Compiled(
-        target, key_of(kernel, target), lambda args, low, high: None, None, lambda extents: 1, lambda extents: 0,
-        0.0, text(kernel),
-    )  # fmt: skip
+    nothing = key_of(kernel, target), lambda args, low, high: None, None, lambda extents: 1, lambda extents: 0, 0.0
+    return Compiled(target, *nothing)
 
 
 def _interpret(kernel: Kernel, target: Target) -> Compiled:
@@ -117,6 +122,9 @@ def device_target() -> Target:
 
 def module_text(kernel: Kernel, target: Target) -> str:
     """The LLVM IR of a kernel, to be read."""
+    from .emit import emit
+    from .schedule import schedule
+
     return emit(kernel, schedule(kernel), target, "kernel").text
 
 

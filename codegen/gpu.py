@@ -6,7 +6,6 @@ in: a kernel; out: a `Compiled` whose body launches on the current device.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -25,8 +24,8 @@ from .gpu_emit import EXTRA, Variant, emit_device, values_of
 from .gpu_launch import starter
 from .gpu_plan import Choice, Pass, alignment, offsets, state_words, value_words
 from .gpu_shifts import Alike
-from .kernel import MONOIDS, Fold, Kernel, Load, text
-from .reporting import can_rerun, with_checks
+from .kernel import MONOIDS, Fold, Kernel, Load, can_rerun
+from .reporting import with_checks
 from .schedule import UnsupportedKernel, schedule
 from .split import outermost
 
@@ -89,8 +88,7 @@ class Builder:
         found = self.functions.get(variant)
         if found is None:
             device = cuda.device()
-            name = f"{self.key} {variant!r} {self.exact} {self.writes}"
-            key = hashlib.sha256(name.encode()).hexdigest()
+            key = disk.digest(self.key, f"{variant!r} {self.exact} {self.writes}")
             code = disk.load(key)
             if code is None:
                 module = emit_device(self.kernel, variant, self.target, "k" + key[:24], self.exact, self.writes)
@@ -245,6 +243,6 @@ def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
     made = DeviceKernel(kernel, target, key)
     elapsed = 1e3 * (time.perf_counter() - start)
     return Compiled(
-        target, key, made.body, None, lambda extents: 1, lambda extents: 0, elapsed, text(kernel),  # type: ignore[arg-type]
+        target, key, made.body, None, lambda extents: 1, lambda extents: 0, elapsed,  # type: ignore[arg-type]
         outermost(kernel, lambda piece: compiled(piece, target, f"{key} pieces")), made.fixed,
     )  # fmt: skip

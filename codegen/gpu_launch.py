@@ -7,39 +7,13 @@ for devices that are not the driver's, the device's own method launches.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import sys
 from array import array
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import llvmlite
-
-from ..runtime import cache as disk
 from . import builtin, host
-
-# Reads the arguments of cuLaunchKernel from a row, the function's address first.
-_TEXT = """
-define i32 @offarray_launch_body(ptr %row, i64 %first, i64 %last) {
-  %function = load ptr, ptr %row
-  %a1 = getelementptr i64, ptr %row, i64 1
-  %entry = load ptr, ptr %a1
-  %a2 = getelementptr i64, ptr %row, i64 2
-  %x = load i32, ptr %a2
-  %a3 = getelementptr i64, ptr %row, i64 3
-  %y = load i32, ptr %a3
-  %a4 = getelementptr i64, ptr %row, i64 4
-  %block = load i32, ptr %a4
-  %a5 = getelementptr i64, ptr %row, i64 5
-  %stream = load ptr, ptr %a5
-  %a6 = getelementptr i64, ptr %row, i64 6
-  %parameters = load ptr, ptr %a6
-  %answer = call i32 %function(ptr %entry, i32 %x, i32 %y, i32 1, i32 %block, i32 1, i32 1, i32 0, ptr %stream,
-                               ptr %parameters, ptr null)
-  ret i32 %answer
-}
-"""
 
 
 @cache
@@ -51,14 +25,8 @@ def _library() -> int:
 @cache
 def _caller() -> Callable[[int, int, int], int]:
     """The builtin that launches what a row describes."""
-    target = host.host_target()
-    key = hashlib.sha256(f"{_TEXT} {target!r} {llvmlite.__version__}".encode()).hexdigest()
-    code = disk.load(key, counted=False)
-    if code is None:
-        code = host.build(_TEXT, target)
-        disk.store(key, code)
-    body, _ = host.link(code, (), "offarray_launch", False)
-    return body
+    methods = host.methods()
+    return builtin.through(3, methods[builtin.NAMES[3]], methods[builtin.LAUNCH])
 
 
 def _launcher(device: Any) -> int:

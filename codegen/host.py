@@ -1,21 +1,22 @@
 """Machine code for the processor that runs this program.
 
-in: the text of a module; out: object code that any process can keep on disk, and callables of it.
-One engine holds all code of the process; calls release the interpreter's lock.
+in: the text of a module; out: code that any process can keep on disk, and callables of it.
+Calls release the interpreter's lock.
 """
 
 from __future__ import annotations
 
+import marshal
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
-
-import llvmlite.binding as llvm
 
 from ..runtime import cache as disk
+from ..runtime import trace
 from ..runtime.target import Target
-from . import builtin, mathlib
+from . import builtin, engine, image, llvm, mathlib
 
 OPT = 1  # of instruction selection; the vectors are explicit, and no pass pipeline runs
 
@@ -23,23 +24,44 @@ _lock = threading.RLock()
 
 Functions = tuple[Callable[[int, int, int], int], Callable[[int], int] | None]
 
+_ABOUT = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")  # lines that tell processors apart
+
+
+def _processor() -> bytes | None:
+    """What tells this processor from others, at no cost; None where only LLVM knows."""
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        return None
+    try:
+        descriptor = os.open("/proc/cpuinfo", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = b""
+            while b"\n\n" not in text and len(text) < 1 << 16:
+                piece = os.read(descriptor, 4096)
+                if not piece:
+                    break
+                text += piece
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    lines = text.partition(b"\n\n")[0].split(b"\n")
+    found = [line for line in lines if line.partition(b"\t")[0] in _ABOUT or line.startswith(b"flags")]
+    return b"\n".join(found) if len(found) == len(_ABOUT) else None
+
 
 @cache
-def _native() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple()
-
-
-@cache
-def _machine(arch: str, features: str) -> Any:
-    return _native().create_target_machine(cpu=arch, features=features, opt=OPT)
-
-
-@cache
-def _engine() -> Any:
-    machine = _native().create_target_machine(opt=OPT)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+def _known() -> tuple[str, str]:
+    """Name and features of the processor as LLVM calls them, from disk if a process has asked LLVM before."""
+    about = _processor()
+    key = None if about is None else disk.digest("processor", about, llvm.version())
+    stored = disk.load(key, counted=False) if key is not None else None
+    if stored is not None:
+        arch, _, features = stored.decode().partition("\n")
+        return arch, features
+    arch, features, _ = llvm.host()
+    if key is not None:
+        disk.store(key, f"{arch}\n{features}".encode())
+    return arch, features
 
 
 @cache
@@ -51,70 +73,97 @@ def host_target(features: str | None = None) -> Target:
     features : str, optional
         LLVM feature string instead of the processor's own; such as one without AVX-512.
     """
-    _native()
+    arch, own = _known()
     if features is None:
-        found = llvm.get_host_cpu_features()
-        features = found.flatten()
+        features = own
     names = set(features.split(","))
     vector = 64 if "+avx512f" in names else 32 if "+avx2" in names or "+avx" in names else 16
-    return Target("host", llvm.get_host_cpu_name(), features, vector)
+    return Target("host", arch, features, vector)
+
+
+@cache
+def machine(arch: str, features: str, level: int = OPT) -> llvm.Machine:
+    """The code generator for a processor."""
+    return llvm.Machine(llvm.host()[2], arch, features, level)
 
 
 def build(text: str, target: Target, verify: bool = False) -> bytes:
     """Object code of a module."""
     with _lock:
-        module = llvm.parse_assembly(text)
+        generator = machine(target.arch, target.features)
+        module = llvm.Module(text)
         if verify:
             module.verify()
-        found: bytes = _machine(target.arch, target.features).emit_object(module)
-        return found
+        return generator.emit(module)
 
 
 def assembly(text: str, target: Target) -> str:
     """The processor's instructions for a module, to be read."""
     with _lock:
-        found: str = _machine(target.arch, target.features).emit_assembly(llvm.parse_assembly(text))
-        return found
+        return machine(target.arch, target.features).emit(llvm.Module(text), assembly=True).decode()
 
 
-def link(code: bytes, externs: Iterable[str], name: str, finish: bool) -> Functions:
-    """Load object code: the callables of its `name`_body and `name`_finish.
+def pack(code: bytes, externs: Iterable[str]) -> bytes:
+    """Object code as it is kept on disk: as an image, or as it is where this process could load no image.
+
+    Parameters
+    ----------
+    externs
+        Symbols that the code may call.
+    """
+    if image.loadable():
+        try:
+            return marshal.dumps(("image", *image.laid_out(code)), _MARSHAL)
+        except image.Unknown as reason:
+            trace.log(2, f"LLVM's linker loads this code: {reason}")
+    return marshal.dumps(("object", code, sorted(externs)), _MARSHAL)
+
+
+_MARSHAL = 2  # a version of the format that every Python reads
+
+
+def link(packed: bytes, names: Iterable[str]) -> dict[str, int]:
+    """Load code: the addresses of the functions `names`.
 
     Raises
     ------
     LookupError
-        If this process lacks a symbol that the code calls.
+        If this process lacks a symbol that the code calls, or the code lacks a function.
     """
+    kind, code, *rest = marshal.loads(packed)
     with _lock:
-        for symbol in externs:
-            llvm.add_symbol(symbol, mathlib.resolve(symbol))
-        engine = _engine()
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        body = _callable(3, engine.get_function_address(f"{name}_body"))
-        rest = _callable(1, engine.get_function_address(f"{name}_finish")) if finish else None
-    return body, rest
+        if kind == "image":
+            found = image.load(image.Image(code, *rest), mathlib.resolve)
+        else:
+            found = engine.load(code, names, rest[0], mathlib.resolve)
+    return {name: found[name] for name in names}
+
+
+def callables(packed: bytes, name: str, finish: bool) -> Functions:
+    """Load code: the callables of its `name`_body and `name`_finish."""
+    names = [f"{name}_body", *([f"{name}_finish"] if finish else [])]
+    found = link(packed, names)
+    body, *rest = (_callable(count, found[n]) for count, n in zip((3, 1), names, strict=False))
+    return body, rest[0] if rest else None
 
 
 @cache
-def _methods() -> dict[int, int]:
-    """Addresses of the builtins' methods by their number of arguments; none where ctypes must do."""
+def methods() -> dict[str, int]:
+    """Addresses of the functions of builtin.py; none where ctypes must do."""
     if not builtin.usable():
         return {}
+    symbols = builtin.symbols()
+    if image.loadable() and os.uname().machine == "x86_64":
+        return image.load(builtin.IMAGE, symbols.__getitem__)
     target, text = host_target(), builtin.text()
-    key = f"{text} {target!r} {llvm.llvm_version_info}"
-    code = disk.load(key, counted=False)
-    if code is None:
-        code = build(text, target)
-        disk.store(key, code)
-    for name, address in builtin.symbols().items():
-        llvm.add_symbol(name, address)
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return {count: engine.get_function_address(name) for count, name in builtin.NAMES.items()}
+    key = disk.digest(text, repr(target), llvm.version())
+    packed = disk.load(key, counted=False)
+    if packed is None:
+        packed = build(text, target)
+        disk.store(key, packed)
+    return engine.load(packed, builtin.NAMES.values(), symbols, symbols.__getitem__)
 
 
 def _callable(count: int, address: int) -> Callable[..., int]:
-    method = _methods().get(count)
+    method = methods().get(builtin.NAMES[count])
     return builtin.by_ctypes(count, address) if method is None else builtin.through(count, method, address)

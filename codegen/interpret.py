@@ -19,7 +19,7 @@ import numpy
 from ..runtime.target import Compiled, Target
 from . import mathlib
 from .abi import Layout, layout
-from .kernel import DIVIDE, INVALID, OVER, STRIDED, UNDER, UNIT, Fold, Kernel, Load, Operand, Value, text
+from .kernel import DIVIDE, INVALID, OVER, STRIDED, UNDER, UNIT, Fold, Kernel, Load, Operand, Value
 from .numerics import SPLIT
 
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
@@ -38,7 +38,7 @@ def compiled(kernel: Kernel, target: Target) -> Compiled:
 
     key = hashlib.sha256(f"interpret {kernel!r}".encode()).hexdigest()
     build_ms = 1e3 * (time.perf_counter() - start)
-    return Compiled(target, key, body, None, lambda extents: 1, lambda extents: 0, build_ms, text(kernel))
+    return Compiled(target, key, body, None, lambda extents: 1, lambda extents: 0, build_ms)
 
 
 class _Run:

@@ -101,6 +101,12 @@ MONOIDS = {
 }  # fmt: skip
 
 
+def can_rerun(kernel: Kernel) -> bool:
+    """Whether the kernel's sources are as they were after it has run."""
+    written = [kernel.operands[s.operand] for s in kernel.stores]
+    return all(o.access == "w" and o.noalias for o in written)
+
+
 def text(kernel: Kernel) -> str:
     """The kernel as a stable, readable listing: one line for each operand, value and store."""
     names = "ijklmnpqrstuvw"

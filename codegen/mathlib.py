@@ -10,11 +10,11 @@ that runs the same NumPy.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy
 
 from .text import PARTS, SIZES, Code, Reg, mask, mtype, vtype
@@ -88,19 +88,22 @@ def has_loop(name: str, types: tuple[str, ...]) -> bool:
 
 
 @cache
-def _libraries() -> None:
-    for name in ("libm.so.6", "libmvec.so.1"):
-        try:
-            llvm.load_library_permanently(name)
-        except RuntimeError:
-            pass  # not glibc, or older: the symbols are looked up one by one anyway
+def _libraries() -> list[Any]:
+    """Libraries that hold functions of C: the process itself first."""
+    found = []
+    for name in (None, "libm.so.6", "libmvec.so.1", "libgcc_s.so.1"):
+        with contextlib.suppress(OSError, TypeError):  # not glibc, or older: symbols are looked up one by one
+            found.append(ctypes.CDLL(name))
+    return found
 
 
 @cache
 def symbol(name: str) -> int:
     """Address of a C library function in this process, 0 if there is none."""
-    _libraries()
-    return llvm.address_of_symbol(name) or 0
+    for library in _libraries():
+        with contextlib.suppress(AttributeError):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    return 0
 
 
 def resolve(name: str) -> int:

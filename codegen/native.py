@@ -1,12 +1,12 @@
 """Kernels as machine code of this process: kept on disk, reported on, and built for long or short vector axes.
 
-in: a kernel; out: a `Compiled` for the host.
+in: a kernel; out: a `Compiled` for the host.  What comes from disk needs no schedule and no code generator.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import marshal
 import math
 import threading
 import time
@@ -15,16 +15,11 @@ from functools import partial
 
 from ..runtime import cache as disk
 from ..runtime import trace
-from ..runtime.config import settings
 from ..runtime.target import Compiled, Target
 from . import host
 from .abi import layout
-from .emit import emit
-from .folds import kind_of, size_of
-from .kernel import Kernel, text
-from .reporting import can_rerun, with_checks
-from .schedule import GRAIN, Plan, UnsupportedKernel, narrow_axis, row_plan, schedule, unit_count
-from .text import SIZES
+from .kernel import Kernel, can_rerun
+from .schedule import GRAIN, Facts, Plan, UnsupportedKernel, row_plan, schedule
 
 NARROW = 8  # an axis of at most so many indices fills no vector well
 FEW = 4  # fewer units than this do not occupy the processor's cores
@@ -32,78 +27,115 @@ FEW = 4  # fewer units than this do not occupy the processor's cores
 _lock = threading.RLock()
 
 
-def functions(kernel: Kernel, plan: Plan, target: Target, key: str, exact: bool, writes: bool) -> host.Functions:
-    """Machine code of a kernel, from disk if it is there."""
-    name = "k" + key[:24] + key[64:]  # what follows the hash tells kernels of one origin apart
-    finish = plan.finish is not None
-    stored = disk.load(key)
-    if stored is not None:
-        head, code = stored.split(b"\n", 1)
-        try:
-            return host.link(code, json.loads(head), name, finish)
-        except LookupError:
-            pass  # another C library than the one the code was made for
-    module = emit(kernel, plan, target, name, exact, writes)
-    code = host.build(module.text, target, verify=bool(settings.check))
-    disk.store(key, json.dumps(sorted(module.externs)).encode() + b"\n" + code)
-    trace.count("compiles")
-    return host.link(code, module.externs, name, finish)
-
-
-class Native:
-    """One schedule of a kernel, with the second run that reports its faults; built when it is first asked for.
+class Build:
+    """A kernel by one plan: what a launch must know of it, and its machine code when that is asked for.
 
     Parameters
     ----------
-    kernel, target
-        What is built, and for which processor.
+    kernel : callable
+        Gives what is built.
+    target
+        For which processor.
     key : str
         Where it is kept on disk.
     plan : callable
         From the kernel to its plan.
+    exact, writes : bool
+        As for `emit`.
+    choices : bool
+        Whether other plans of the kernel count.
     """
 
     def __init__(
-        self, kernel: Kernel, target: Target, key: str, plan: Callable[[Kernel], Plan] = schedule
+        self, kernel: Callable[[], Kernel], target: Target, key: str, plan: Callable[[Kernel], Plan], exact: bool,
+        writes: bool = True, choices: bool = False,
     ) -> None:  # fmt: skip
-        self.source, self.target, self.key = kernel, target, key
-        self.again = bool(kernel.faults) and can_rerun(kernel)
-        self.kernel = with_checks(kernel) if kernel.faults and not self.again else kernel
-        self.plan = plan(self.kernel)
-        self.state = 8 + sum(size_of(kind_of(self.kernel, n)) for n in self.plan.partial)
+        self.kernel, self.target, self.key, self._plan = kernel, target, key, plan
+        self.exact, self.writes = exact, writes
+        self.name = "k" + key[:24] + key[64:]  # what follows the hash tells kernels of one origin apart
+        self.code: bytes | None = None
+        stored = _stored(key)
+        if stored is not None:
+            self.facts, self.code = stored
+            return
+        from .build import facts_of  # the code generator
+
+        kernel_, self.code = kernel(), None
+        self.facts = facts_of(kernel_, plan(kernel_), choices)
+        if self.facts.narrow is not None or self.facts.rows:  # which plan is built is not known yet
+            disk.store(key, marshal.dumps((tuple(self.facts), None), 2))
+
+    def functions(self) -> host.Functions:
+        """The callables `body` and `finish`."""
+        if self.code is not None:
+            try:
+                made = host.callables(self.code, self.name, self.facts.finish)
+                trace.count("cache_hits")
+                return made
+            except LookupError:
+                pass  # another C library than the one the code was made for
+        from .build import code_of
+
+        kernel = self.kernel()
+        code = code_of(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
+        disk.store(self.key, marshal.dumps((tuple(self.facts), code), 2))
+        trace.count("compiles")
+        return host.callables(code, self.name, self.facts.finish)
+
+
+def _stored(key: str) -> tuple[Facts, bytes | None] | None:
+    """What is on disk of a kernel."""
+    found = disk.load(key, counted=False)
+    if found is None:
+        return None
+    facts, code = marshal.loads(found)
+    return Facts(*facts), code
+
+
+class Native(Build):
+    """A kernel, with the second run that reports its faults.
+
+    Parameters
+    ----------
+    kernel, target, key, plan, choices
+        As for `Build`.
+    """
+
+    def __init__(
+        self, kernel: Kernel, target: Target, key: str, plan: Callable[[Kernel], Plan] = schedule,
+        choices: bool = False,
+    ) -> None:  # fmt: skip
+        self.source, self.again = kernel, bool(kernel.faults) and can_rerun(kernel)
+        super().__init__(self._checked, target, key, plan, not self.again, choices=choices)
         self._functions: host.Functions | None = None
+
+    def _checked(self) -> Kernel:
+        return _with_checks(self.source) if self.source.faults and not self.again else self.source
 
     def functions(self) -> host.Functions:
         """The callables `body` and `finish`."""
         if self._functions is None:
             with _lock:
                 if self._functions is None:
-                    exact = not self.again
-                    made = functions(self.kernel, self.plan, self.target, self.key, exact, writes=True)
+                    made = super().functions()
                     if self.again:
-                        made = Report(self.source, self.plan, self.target, self.key).watch(*made)
+                        made = Report(self.source, self.facts, self.target, self.key).watch(*made)
                     self._functions = made
         return self._functions
 
-    def units(self, extents: tuple[int, ...]) -> int:
-        """Independent units of work."""
-        return unit_count(extents, self.plan.split, self.plan.vector)
 
-    def scratch(self, extents: tuple[int, ...]) -> int:
-        """Bytes of scratch memory."""
-        if self.plan.finish is None:
-            return 0
-        columns = sum(SIZES[self.kernel.values[n].dtype] for n in self.plan.rows)
-        width = extents[self.plan.vector] if columns else 0
-        return self.units(extents) * (self.state + columns * width)
+def _with_checks(kernel: Kernel) -> Kernel:
+    from .reporting import with_checks  # the code generator
+
+    return with_checks(kernel)
 
 
 class Report:
     """The second run of a kernel that found something suspicious: it stores nothing and reports exactly."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, target: Target, key: str) -> None:
-        self.kernel, self.main, self.target, self.key = with_checks(kernel), plan, target, key + "r"
-        self.plan: Plan | None = None
+    def __init__(self, kernel: Kernel, main: Facts, target: Target, key: str) -> None:
+        self.kernel, self.main, self.target, self.key = kernel, main, target, key + "r"
+        self.facts: Facts | None = None
         self.functions: host.Functions | None = None
 
     def watch(self, body: Callable[[int, int, int], int], finish: Callable[[int], int] | None) -> host.Functions:
@@ -125,18 +157,18 @@ class Report:
         """Report the faults of units `low` to `high`, or of the launch."""
         with _lock:
             if self.functions is None:
-                self.plan = schedule(self.kernel, park=False, vector=self.main.vector)
-                self.functions = functions(self.kernel, self.plan, self.target, self.key, exact=True, writes=False)
-        plan, (body, finish) = self.plan, self.functions
-        assert plan is not None
-        if plan.split == self.main.split and finish is None and high:
+                plan = partial(schedule, park=False, vector=self.main.vector)
+                build = Build(partial(_with_checks, self.kernel), self.target, self.key, plan, True, writes=False)
+                self.facts, self.functions = build.facts, build.functions()
+        facts, (body, finish) = self.facts, self.functions
+        assert facts is not None
+        if facts.split == self.main.split and finish is None and high:
             return body(args, low, high)
         where = layout(self.kernel)
         row = (ctypes.c_uint64 * where.words).from_buffer_copy(ctypes.string_at(args, 8 * where.words))
         extents = tuple(row[where.extents : where.extents + self.kernel.rank])
-        units = unit_count(extents, plan.split, plan.vector)
-        state = 8 + sum(size_of(kind_of(self.kernel, n)) for n in plan.partial)
-        scratch = ctypes.create_string_buffer(state * units + 1)
+        units = facts.units(extents)
+        scratch = ctypes.create_string_buffer(facts.state * units + 1)
         row[where.scratch] = ctypes.addressof(scratch)
         body(ctypes.addressof(row), 0, units)
         return finish(ctypes.addressof(row)) if finish is not None else 0
@@ -182,32 +214,32 @@ class Choice:
 
     def units(self, extents: tuple[int, ...]) -> int:
         """Independent units of work."""
-        return self.pick(extents).units(extents)
+        return self.pick(extents).facts.units(extents)
 
     def scratch(self, extents: tuple[int, ...]) -> int:
         """Bytes of scratch memory."""
-        return self.pick(extents).scratch(extents)
+        return self.pick(extents).facts.scratch(extents)
 
 
 def _choice(kernel: Kernel, target: Target, key: str, usual: Native) -> Choice | None:
     """The second schedule that a kernel may run by, if there is one."""
-    plan = usual.plan
-    narrow, rows = narrow_axis(kernel, plan.vector), row_plan(kernel, plan)
+    facts = usual.facts
+    vector, narrow = facts.vector, facts.narrow
     if narrow is not None:
 
         def is_short(extents: tuple[int, ...]) -> bool:
-            return extents[plan.vector] <= NARROW and extents[narrow] > extents[plan.vector]
+            return extents[vector] <= NARROW and extents[narrow] > extents[vector]
 
         across = partial(schedule, vector=narrow)
         return Choice(kernel, usual, is_short, lambda: Native(kernel, target, f"{key}v{narrow}", across))
-    if rows is None:
+    if not facts.rows:
         return None
 
     def is_tall(extents: tuple[int, ...]) -> bool:
-        return math.prod(extents) >= FEW * GRAIN and 0 < usual.units(extents) < FEW
+        return math.prod(extents) >= FEW * GRAIN and 0 < facts.units(extents) < FEW
 
     def by_rows(checked: Kernel) -> Plan:
-        found = row_plan(checked, plan)
+        found = row_plan(checked, schedule(checked))
         if found is None:
             raise UnsupportedKernel("no plan by rows")
         return found
@@ -218,17 +250,16 @@ def _choice(kernel: Kernel, target: Target, key: str, usual: Native) -> Choice |
 def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
     """The kernel for the host."""
     start = time.perf_counter()
-    usual = Native(kernel, target, key)
+    usual = Native(kernel, target, key, choices=True)
     choice = _choice(kernel, target, key, usual)
     body: Callable[[int, int, int], int]
     finish: Callable[[int], int] | None
     if choice is None:
         body, finish = usual.functions()
+        units, scratch = usual.facts.units, usual.facts.scratch
     else:
         # By rows there are states to combine even where the usual schedule has none.
         body, finish = choice.body, choice.finish
-    made = choice or usual
+        units, scratch = choice.units, choice.scratch
     elapsed = 1e3 * (time.perf_counter() - start)
-    return Compiled(
-        target, key, body, finish, made.units, made.scratch, elapsed, text(kernel)  # type: ignore[arg-type]
-    )  # fmt: skip
+    return Compiled(target, key, body, finish, units, scratch, elapsed)  # type: ignore[arg-type]

@@ -6,22 +6,17 @@ Floating-point operations are rounded one by one (".rn" forms, nothing contracte
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
-import pathlib
 import re
 import threading
 from functools import cache
-from typing import Any
-
-import llvmlite
-import llvmlite.binding as llvm
 
 from ..runtime import cache as disk
 from ..runtime import trace
 from ..runtime.errors import CompileError, DeviceError
 from ..runtime.target import Target
+from . import llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LIBDEVICE = "nvvm/libdevice/libdevice.10.bc"
@@ -30,15 +25,9 @@ _lock = threading.RLock()
 
 
 @cache
-def _llvm() -> Any:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(TRIPLE)
-
-
-@cache
-def _machine(arch: str) -> Any:
-    return _llvm().create_target_machine(cpu=arch, features="", opt=3)
+def _machine(arch: str) -> llvm.Machine:
+    llvm.start(everything=True)
+    return llvm.Machine(TRIPLE, arch, "", 3)
 
 
 ARCHITECTURES = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
@@ -50,23 +39,28 @@ def reached(arch: str) -> str | None:
 
     None for devices older than all of them.
     """
+    key = disk.digest("architecture", arch, llvm.version())
+    stored = disk.load(key, counted=False)
+    if stored is not None:
+        return stored.decode() or None
     number = int(re.sub(r"\D", "", arch))
-    for candidate in sorted({number, *ARCHITECTURES}, reverse=True):
-        if ARCHITECTURES[0] <= candidate <= number and _makes(f"sm_{candidate}"):
-            return f"sm_{candidate}"
-    return None
+    known = (n for n in sorted({number, *ARCHITECTURES}, reverse=True) if ARCHITECTURES[0] <= n <= number)
+    found = next((f"sm_{n}" for n in known if _makes(f"sm_{n}")), None)
+    disk.store(key, (found or "").encode())
+    return found
 
 
 def _makes(arch: str) -> bool:
     """Whether LLVM knows the architecture; of any other it makes code for its oldest, with words on stderr."""
     with _lock:
+        llvm.start(everything=True)
         kept = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(nowhere, 2)
-            module = llvm.parse_assembly(f'target triple = "{TRIPLE}"\n')
-            text = _llvm().create_target_machine(cpu=arch, opt=0).emit_assembly(module)
-            return ".version 3." not in text  # the oldest version of the language
+            module = llvm.Module(f'target triple = "{TRIPLE}"\n')
+            text = llvm.Machine(TRIPLE, arch, "", 0).emit(module, assembly=True)
+            return b".version 3." not in text  # the oldest version of the language
         finally:
             os.dup2(kept, 2)
             os.close(kept)
@@ -96,94 +90,77 @@ def device_target(arch: str) -> Target:
 @cache
 def libdevice_path() -> str | None:
     """Where libdevice is: in the `nvidia-nvvm` package, a CUDA toolkit, or CUDA_HOME; None if nowhere."""
-    places: list[pathlib.Path] = []
-    if importlib.util.find_spec("nvidia") is not None:
-        found = importlib.util.find_spec("nvidia")
-        roots = found.submodule_search_locations if found is not None else None
-        for root in roots or ():
-            places += sorted(pathlib.Path(root).glob(f"*/{LIBDEVICE}"), reverse=True)
-            places += sorted(pathlib.Path(root).glob("cuda_nvcc/nvvm/libdevice/libdevice.10.bc"))
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            places.append(pathlib.Path(os.environ[variable]) / LIBDEVICE)
-    places.append(pathlib.Path("/usr/local/cuda") / LIBDEVICE)
+    places: list[str] = []
+    nvidia = importlib.util.find_spec("nvidia")
+    for root in (nvidia.submodule_search_locations or ()) if nvidia is not None else ():
+        packages = sorted(os.listdir(root), reverse=True) if os.path.isdir(root) else []
+        places += [os.path.join(root, package, LIBDEVICE) for package in packages if package != "cuda_nvcc"]
+        places.append(os.path.join(root, "cuda_nvcc", LIBDEVICE))
+    places += [os.path.join(os.environ[v], LIBDEVICE) for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
+    places.append(os.path.join("/usr/local/cuda", LIBDEVICE))
     for place in places:
-        if place.is_file():
-            return str(place)
+        if os.path.isfile(place):
+            return place
     try:
         from cuda.pathfinder import find_nvvm_path  # type: ignore[attr-defined,unused-ignore]
     except ImportError:
         return None
     try:
-        near = pathlib.Path(find_nvvm_path()).parents[1] / "libdevice/libdevice.10.bc"
+        near = os.path.join(os.path.dirname(os.path.dirname(find_nvvm_path())), "libdevice/libdevice.10.bc")
     except Exception:  # whatever it raises, there is none
         return None
-    return str(near) if near.is_file() else None
+    return near if os.path.isfile(near) else None
 
 
 @cache
-def _libdevice() -> bytes:
+def _libdevice() -> tuple[bytes, str]:
+    """The library, and what tells it from others."""
     path = libdevice_path()
     if path is None:
         raise CompileError("libdevice.10.bc is missing: install the package nvidia-nvvm, or set CUDA_HOME")
     with open(path, "rb") as file:
-        return file.read()
+        data = file.read()
+    return data, disk.digest(data)
 
 
 @cache
 def _function(name: str, arch: str) -> bytes:
     """Bitcode of one function and of what that calls: going through the whole library takes 100 times as long."""
-    digest = hashlib.sha256(_libdevice())
-    digest.update(f"{name} {llvmlite.__version__}".encode())
-    key = digest.hexdigest()
+    data, which = _libdevice()
+    key = disk.digest(which, name, llvm.version())
     found = disk.load(key, counted=False)
     if found is None:
-        library = llvm.parse_bitcode(_libdevice())
-        for function in library.functions:
-            if not function.is_declaration and function.name != name:
-                function.linkage = "internal"
-        manager = llvm.create_new_module_pass_manager()
-        manager.add_global_dead_code_eliminate_pass()
-        options = llvm.create_pipeline_tuning_options(speed_level=0)
-        manager.run(library, llvm.create_pass_builder(_machine(arch), options))
-        found = library.as_bitcode()
+        library = llvm.Module(data)
+        library.keep({name})
+        library.drop_unused(_machine(arch))
+        found = library.bitcode()
         disk.store(key, found)
     return found
 
 
-def _optimise(module: Any, machine: Any) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.slp_vectorization = False  # lanes are explicit
-    options.loop_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-
-
-def module_of(text: str, arch: str) -> Any:
+def module_of(text: str, arch: str) -> llvm.Module:
     """The module of an IR text, linked with libdevice if it calls it, and optimised."""
     machine = _machine(arch)
-    module = llvm.parse_assembly(f'target triple = "{TRIPLE}"\n{text}')
-    module.data_layout = str(machine.target_data)
-    kernels = {f.name for f in module.functions if not f.is_declaration}
-    for name in [f.name for f in module.functions if f.is_declaration and f.name.startswith("__nv_")]:
-        library = llvm.parse_bitcode(_function(name, arch))
-        library.triple, library.data_layout = TRIPLE, module.data_layout
-        module.link_in(library)
-    for function in module.functions:
-        if not function.is_declaration and function.name not in kernels:
-            function.linkage = "internal"
+    module = llvm.Module(f'target triple = "{TRIPLE}"\n{text}')
+    layout = machine.layout
+    module.place(TRIPLE, layout)
+    functions = module.functions()
+    for name in [name for name, declared in functions.items() if declared and name.startswith("__nv_")]:
+        library = llvm.Module(_function(name, arch))
+        library.place(TRIPLE, layout)
+        module.link(library)
+    module.keep({name for name, declared in functions.items() if not declared})
     module.verify()
-    _optimise(module, machine)
+    module.optimise(machine, 3, vectors=False)  # lanes are explicit
     return module
 
 
 def ptx(text: str, arch: str) -> str:
     """PTX of a module."""
     with _lock:
-        _llvm()
         try:
-            found: str = _machine(arch).emit_assembly(module_of(text, arch))
-        except RuntimeError as error:
+            found = _machine(arch).emit(module_of(text, arch), assembly=True).decode()
+        except llvm.LLVMError as error:
             raise CompileError(f"LLVM refuses a device kernel: {error}") from error
     missing = re.findall(r"^\s*\.extern \.func.*?(\w+)\s*$", found, re.MULTILINE)
     if missing:

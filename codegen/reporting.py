@@ -21,12 +21,6 @@ _PASSING = frozenset(["add", "subtract", "multiply", "negative", "positive", "ab
 SINK = -1  # operand of a store that only makes sure that its value is computed
 
 
-def can_rerun(kernel: Kernel) -> bool:
-    """Whether the kernel's sources are as they were after it has run."""
-    written = [kernel.operands[s.operand] for s in kernel.stores]
-    return all(o.access == "w" and o.noalias for o in written)
-
-
 def checked(kernel: Kernel, exact: bool) -> set[int]:
     """The faulting values that must be looked at: the others' faults show in a later one among them.
 

@@ -13,19 +13,15 @@ is any other name in capitals: conditions on it are decided when the routine is 
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import textwrap
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from ..runtime import cache as disk
 from ..runtime import trace
-from . import host
+from . import host, llvm
 from .text import SCALARS, SIZES, Code, literal
 
 Value = tuple[str, str]  # dtype, or "*" and the dtype pointed to; register or literal
@@ -395,17 +391,11 @@ def _ir(dtype: str) -> str:
 def _object(text: str) -> bytes:
     """Object code of a routine, after LLVM's usual passes."""
     target = host.host_target()
-    module = llvm.parse_assembly(text)
+    machine = host.machine(target.arch, target.features, 3)
+    module = llvm.Module(text)
     module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=target.arch, features=target.features, opt=3
-    )  # fmt: skip
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    found: bytes = machine.emit_object(module)
-    return found
+    module.optimise(machine, 3, vectors=True)
+    return machine.emit(module)
 
 
 class Routine(NamedTuple):
@@ -423,13 +413,13 @@ def compiled(source: Callable[..., Any], bindings: tuple[tuple[str, Any], ...]) 
     """The routine for given parameters."""
     short = source.__name__ + "".join(f"_{value}" for _, value in bindings).replace("-", "m").replace(".", "p")
     text = Writer(source, dict(bindings)).text(short)
-    key = hashlib.sha256(f"{text} {host.host_target()!r} {llvmlite.__version__}".encode()).hexdigest()
+    key = disk.digest(text, repr(host.host_target()), llvm.version())
     code = disk.load(key)
     if code is None:
-        code = _object(text)
+        code = host.pack(_object(text), ())
         disk.store(key, code)
         trace.count("compiles")
-    body, _ = host.link(code, (), short, False)
+    body, _ = host.callables(code, short, False)
     return Routine(key, body)
 
 

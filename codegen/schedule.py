@@ -66,6 +66,29 @@ class Plan(NamedTuple):
     rows: tuple[int, ...] = ()  # folds over rows of which each unit has taken some
 
 
+class Facts(NamedTuple):
+    """What a launch must know of a plan; what is on disk beside the code."""
+
+    vector: int
+    split: tuple[int, ...]
+    finish: bool  # whether states are left to combine
+    state: int  # bytes of them for each unit
+    column: int  # bytes for each unit and each index of the vector axis
+    narrow: int | None = None  # the vector axis of the plan for short rows
+    rows: bool = False  # whether there is a plan by rows
+
+    def units(self, extents: tuple[int, ...]) -> int:
+        """Independent units of work."""
+        return unit_count(extents, self.split, self.vector)
+
+    def scratch(self, extents: tuple[int, ...]) -> int:
+        """Bytes of scratch memory."""
+        if not self.finish:
+            return 0
+        width = extents[self.vector] if self.column else 0
+        return self.units(extents) * (self.state + self.column * width)
+
+
 def bits(mask: int) -> tuple[int, ...]:
     """The axes in a mask."""
     return tuple(a for a in range(mask.bit_length()) if mask >> a & 1)

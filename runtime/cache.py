@@ -1,24 +1,31 @@
-"""Object code on disk: private to the user, verified before it is loaded, bounded in size.
+"""Code on disk: private to the user, verified before it is loaded, bounded in size.
 
-A file holds a header (magic, SHA-256 of key and content) and the content.  Nothing here ever stops a program: without a
-folder that can be trusted and written, kernels are simply built anew.
+A file holds a header (magic, digest of key and content) and the content.  Nothing here ever stops a program: without a
+folder that can be trusted and written, kernels are simply built anew.  Loading is on the way to the first result of
+every process, so it calls the system directly, and imports no library of cryptography.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import tempfile
-import zlib
+import time
+
+try:
+    from _blake2 import blake2b  # without OpenSSL, which hashlib loads
+except ImportError:
+    from hashlib import blake2b
 
 from . import trace
 from .config import settings
 
-MAGIC = b"offarray code 1\n"  # changes with the format of the file
-_HEADER = len(MAGIC) + 32
+MAGIC = b"offarray code 2\n"  # changes with the format of the file
+_SIZE = 32  # bytes of a digest
+_HEADER = len(MAGIC) + _SIZE
+_FRESH = 3600  # seconds for which a use need not be noted again
 SELDOM = 256  # one in so many first stores of a process looks at the size of the folder
 
+_number = 0  # of the files that this process has written
 _total: dict[str, int] = {}  # folder -> bytes in it, as far as this process knows
 _told: set[str] = set()
 
@@ -63,12 +70,39 @@ def _trusted(place: str, create: bool) -> bool:
     return True
 
 
+def digest(*parts: str | bytes) -> str:
+    """Content hash of texts and bytes, 64 hexadecimal digits."""
+    found = blake2b(digest_size=_SIZE)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        found.update(b"%d:" % len(data))
+        found.update(data)
+    return found.hexdigest()
+
+
 def _name(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:40] + ".o"
+    return blake2b(key.encode(), digest_size=20).hexdigest() + ".o"
 
 
 def _digest(key: str, data: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\0" + data).digest()
+    found = blake2b(key.encode() + b"\0", digest_size=_SIZE)
+    found.update(data)
+    return found.digest()
+
+
+def _whole(path: str) -> tuple[bytes, os.stat_result] | None:
+    """Content of a file and what the system says of it; None if others can write it."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not _mine(status):
+            return None
+        pieces = [os.read(descriptor, status.st_size + 1)]
+        while pieces[-1]:  # a read may give less than there is
+            pieces.append(os.read(descriptor, status.st_size + 1))
+        return b"".join(pieces), status
+    finally:
+        os.close(descriptor)
 
 
 def load(key: str, counted: bool = True) -> bytes | None:
@@ -78,24 +112,25 @@ def load(key: str, counted: bool = True) -> bytes | None:
         return None
     path = os.path.join(place, _name(key))
     try:
-        with open(path, "rb") as file:
-            if not _mine(os.fstat(file.fileno())):
-                _tell(path, "others can write it")
-                return None
-            whole = file.read()
+        found = _whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         _tell(path, str(error))
         return None
+    if found is None:
+        _tell(path, "others can write it")
+        return None
+    whole, status = found
     data = whole[_HEADER:]
     if whole[: len(MAGIC)] != MAGIC or whole[len(MAGIC) : _HEADER] != _digest(key, data):
         _tell(path, "damaged, or of another version")
         return None
-    try:
-        os.utime(path)
-    except OSError:
-        pass  # a read-only cache still serves; it only forgets the order of use
+    if time.time() - status.st_mtime > _FRESH:
+        try:
+            os.utime(path)
+        except OSError:
+            pass  # a read-only cache still serves; it only forgets the order of use
     if counted:
         trace.count("cache_hits")
     return data
@@ -103,23 +138,30 @@ def load(key: str, counted: bool = True) -> bytes | None:
 
 def store(key: str, data: bytes) -> None:
     """Keep `data` under `key`, all of it or nothing, and remove what was used longest ago beyond the limit."""
+    global _number
     size = _HEADER + len(data)
     place = folder() if settings.cache else None
     if place is None or size > settings.cache_size or not _trusted(place, create=True):
         return
-    path = os.path.join(place, _name(key))
-    temporary = None
+    _number += 1
+    name = _name(key)
+    temporary = os.path.join(place, f".{name[:-2]}.{os.getpid()}.{_number}.{time.time_ns()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=place)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(MAGIC + _digest(key, data) + data)
-        os.replace(temporary, path)
+        descriptor = os.open(temporary, flags, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb", buffering=0) as file:
+                rest = memoryview(MAGIC + _digest(key, data) + data)
+                while rest:  # a full disk may take a part
+                    rest = rest[file.write(rest) or 0 :]
+            os.replace(temporary, os.path.join(place, name))
+        except BaseException:
+            _remove(temporary)
+            raise
     except OSError as error:
         _tell(place, str(error))
-        if temporary is not None:
-            _remove(temporary)
         return
-    if place not in _total and size * SELDOM < settings.cache_size and zlib.crc32(key.encode()) % SELDOM:
+    if place not in _total and size * SELDOM < settings.cache_size and int(name[:4], 16) % SELDOM:
         return  # adding up a large folder takes longer than building a kernel: few of a process' first stores do it
     _total[place] = _total[place] + size if place in _total else sum(entry[1] for entry in _entries(place))
     if _total[place] > settings.cache_size:

@@ -49,6 +49,5 @@ class Compiled(NamedTuple):
     units: Callable[[tuple[int, ...]], int]  # extents -> independent units of work
     scratch: Callable[[tuple[int, ...]], int]  # extents -> bytes of scratch memory the launch needs
     build_ms: float
-    source: str
     split: Callable[[Sequence[int]], Any] | None = None  # words behind the pointers -> codegen/split.py's `Cut`
     fixed: Callable[[list[int]], Fixed] | None = None  # pointers and words, as they may be -> the call

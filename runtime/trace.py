@@ -11,7 +11,8 @@ from .config import settings
 
 NAMES = (
     "kernels", "kernel_bytes", "host_bytes", "library_bytes", "eager_bytes", "h2d_bytes", "d2h_bytes", "fallbacks",
-    "compiles", "cache_hits", "evaluations", "operations", "cuts", "library_steps", "evictions", "split_steps",
+    "compiles", "cache_hits", "engine_links", "evaluations", "operations", "cuts", "library_steps", "evictions",
+    "split_steps",
 )  # fmt: skip
 
 counters: dict[str, int] = dict.fromkeys(NAMES, 0)

@@ -18,8 +18,9 @@ from offarray.codegen import gpu_numerics
 from offarray.codegen.compile import compile
 from offarray.codegen.gpu_emit import emit_device
 from offarray.codegen.gpu_plan import Choice, Pass
+from offarray.codegen.kernel import can_rerun
 from offarray.codegen.nvptx import device_target
-from offarray.codegen.reporting import can_rerun, with_checks
+from offarray.codegen.reporting import with_checks
 from offarray.codegen.text import Code
 from offarray.runtime import buffer as buffers
 from offarray.runtime import residency

@@ -52,7 +52,7 @@ def test_private_to_the_user(place: Path) -> None:
     "damage",
     [
         lambda b: b[:-1], lambda b: b + b"x", lambda b: b"", lambda b: b[:20], lambda b: b"x" + b[1:],
-        lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b.replace(b"code 1", b"code 0"),
+        lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b.replace(cache.MAGIC, b"offarray code 1\n"),
     ],
 )  # fmt: skip
 def test_damage_is_noticed_told_once_and_repaired(place: Path, told: Told, damage: object) -> None:

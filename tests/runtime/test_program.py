@@ -37,7 +37,7 @@ def array(address: int, count: int) -> numpy.ndarray:
 
 def kernel(body: Callable[[int, int, int], None], finish: Any = None, units: int = 1, scratch: int = 0) -> Compiled:
     """A Python function in the place of compiled code."""
-    return Compiled(HOST, f"kernel{next(_serial)}", body, finish, lambda e: units, lambda e: scratch, 0.0, "")
+    return Compiled(HOST, f"kernel{next(_serial)}", body, finish, lambda e: units, lambda e: scratch, 0.0)
 
 
 def step(compiled: Compiled, pointers: Any, tail: Any = (), access: str = "rw", **more: Any) -> Launch:
