@@ -17,11 +17,12 @@ from ._dispatch import NATIVE
 from ._lazy import small
 from ._memory import native
 from ._record import constant
-from ._voice import MUTE, again
+from ._voice import MUTE, again, speak
 from .fusion.node import FOLD, IOTA, MAP, READ, Node
 from .fusion.order import copy_order, memory_order
 from .fusion.view import View
 from .runtime.config import settings
+from .runtime.fault import INVALID, OVER
 
 DType = numpy.dtype[Any]
 __warningregistry__ = MUTE
@@ -308,9 +309,23 @@ def _scan(monoid: str) -> Any:
         node = _record.fold_node(source, monoid, (order.index(axes[0]),), loop, site, "prefix")
         assert node.kind == FOLD
         made = _record.deliver(node, x._shape, order, [x])
+        if loop.kind == "f" and monoid in ("add", "multiply") and _record._errstate.immediate():
+            _overflowed(getattr(numpy, monoid), x, made, axes[0], loop)
         return made if out is None else _reductions.deliver(made, out)
 
     return call
+
+
+def _overflowed(real: numpy.ufunc, x: ndarray, made: ndarray, axis: int, loop: Any) -> None:
+    """Report at the statement what NumPy would of prefixes, which kernels do not look at.
+
+    What is not finite stays so to the end of its row: otherwise there is nothing to report.
+    """
+    if not _record._errstate.armed() & (OVER | INVALID):
+        return
+    ends = host(made[(slice(None),) * axis + (slice(-1, None),)])
+    if not numpy.isfinite(ends).all():
+        speak(real.accumulate, (host(x), axis, loop), {})
 
 
 _SCANS = frozenset(("add", "multiply", "maximum", "minimum"))
