@@ -262,6 +262,8 @@ class Builder:
             mask |= 1 << axis
         source = self.values[below]
         if not folded:
+            if monoid == "add" and keep == "last" and dtype[0] in "fc":  # sums begin with 0.0: no sum is -0.0
+                return self._add(Value("add", dtype, (below, self._scalar(dtype, 0.0)), None, source.dom))
             return self._scalar("i8", 0) if monoid in ("argmin", "argmax") else below
         if keep == "last" and mask & ~source.dom:
             # the source does not vary along a folded axis: give it the axis, so that it counts every element

@@ -357,3 +357,19 @@ def test_errors_of_numpy_are_no_fallbacks() -> None:
 def test_too_many_outputs_are_refused() -> None:
     with np.config(eager_size=0), pytest.raises(TypeError):
         np.add(np.arange(900.0), 1, np.zeros(900), np.zeros(900))
+
+
+@pytest.mark.parametrize("shape", [(1,), (5000, 1), (1, 5000), (1, 1, 300), (300, 2)])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "f2"])
+def test_no_sum_is_negative_zero(shape: tuple[int, ...], dtype: str) -> None:
+    """Sums begin with 0.0, those of one element too; scans, products and maxima keep the sign."""
+    with np.config(eager_size=0):
+        for axis in (None, *range(len(shape))):
+            for name in ("sum", "mean", "prod", "max", "cumsum"):
+                if name == "max" and dtype == "c16":
+                    continue
+                want = numpy.asarray(getattr(numpy.zeros(shape, dtype) * -1.0, name)(axis=axis))
+                got = numpy.asarray(getattr(np.zeros(shape, dtype) * -1.0, name)(axis=axis))
+                assert got.dtype == want.dtype
+                assert (numpy.signbit(got.real) == numpy.signbit(want.real)).all(), (axis, name)
+                assert (numpy.signbit(got.imag) == numpy.signbit(want.imag)).all(), (axis, name)
