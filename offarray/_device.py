@@ -256,9 +256,9 @@ class memory_limit:
         self._number = int(name.partition(":")[2] or 0)
         if name == "cpu":
             if isinstance(limit, str) and limit.endswith("%"):
-                from .runtime import residency
+                from .runtime import pinned
 
-                limit = _share(limit, residency.host_memory())
+                limit = _share(limit, pinned.host_memory())
             self._former = _config.config(memory_limit=limit)
             return
         from .runtime import cuda, residency, supply

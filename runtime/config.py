@@ -61,6 +61,12 @@ class Settings:
     device_memory: int = _setting(
         0, "Most bytes of a device that arrays may take, the others being kept by the host; 0 means all.", unit="bytes"
     )
+    pinned_bytes: int = _setting(
+        8 << 30,
+        "Most bytes of host memory that are pinned for values that make room on a device, and at most a quarter of the "
+        "host's memory; 0 keeps them in pageable memory.",
+        unit="bytes",
+    )
     transfer_guard: str = _setting(
         "allow",
         "Transfers between host and device that the program did not ask for by name.",

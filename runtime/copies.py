@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 import numpy
 
-from . import cuda, late, pool, supply, trace
+from . import cuda, late, pinned, pool, supply, trace
 from .buffer import Buffer, Memory, address_of
 from .config import settings
 from .errors import LostValueError, MemoryLimitError, TransferError
@@ -184,8 +184,10 @@ class Copy:
         self.device.free(pointer)
 
     def leave(self, buffer: Buffer) -> None:
-        """Move the value to the host, and give the device's memory back."""
-        with explicit():
+        """Move the value to the host, to pinned memory if it has none there yet, and give the device's memory back."""
+        with explicit(), lock:
+            if self.valid and not self.host:
+                self._room(buffer, True, True)
             self.look(buffer, write=False)
         if self.pointer:
             self.release()
@@ -216,24 +218,36 @@ class Copy:
                 raise LostValueError(self.lost)
             self.lost = ""
         with lock:
-            self._room(buffer)
             if not self.host:
                 high = self.nbytes if high < 0 else high
                 if not write and self.valid and self._part(buffer, low, high):
                     late.looked()
                     return
                 if not whole:
+                    self._room(buffer, self.valid)
                     self._fetch(buffer, self.first, self.last)
                 self.host = True
                 self.parts.clear()
+            self._room(buffer)
             if write:
                 self.land()
                 self.first = self.last = 0
                 self.there.clear()
         late.looked()
 
-    def _room(self, buffer: Buffer) -> None:
-        if buffer.array is None:
+    def _room(self, buffer: Buffer, fetched: bool = False, leaves: bool = False) -> None:
+        """Have memory on the host; for what is fetched as a whole pinned memory, if it is free or the value leaves."""
+        if buffer.array is not None:
+            return
+        block = pinned.take(self.device, buffer.nbytes, leaves) if fetched else None
+        if block is not None:
+            buffer.array, buffer.address, buffer._pooled = block, address_of(block), False
+            pool.account(buffer.nbytes)
+            return
+        try:
+            buffer.array, buffer.address = pool.take(buffer.nbytes, False)
+        except MemoryError:
+            pinned.trim()
             buffer.array, buffer.address = pool.take(buffer.nbytes, False)
 
     def _fetch(self, buffer: Buffer, low: int, high: int) -> None:
@@ -245,9 +259,11 @@ class Copy:
         """Fetch a part alone; False where that would not be worth it."""
         low, high = max(low, self.first), min(high, self.last)
         if low >= high or any(len(p) == 2 and p[0] <= low and high <= p[1] for p in self.parts):
+            self._room(buffer)
             return True
         if 2 * (high - low) >= self.last - self.first or not self._patient():
             return False
+        self._room(buffer)
         self._fetch(buffer, low, high)
         self.parts.append((low, high))
         return True
@@ -312,9 +328,13 @@ class Copy:
     def pin(self, buffer: Buffer) -> None:
         """Register the host's memory with the driver, so that transfers go straight."""
         self._room(buffer)
-        if not self.pinned and self.nbytes:
+        if self.nbytes and not self._reached(buffer):
             self.device.register(buffer.address, self.nbytes)
             self.pinned = buffer.address
+
+    def _reached(self, buffer: Buffer) -> bool:
+        """Whether the device reaches the host's memory directly."""
+        return bool(self.pinned) or buffer.address in self.device.registered
 
     def land(self) -> None:
         """Wait until the host's memory may be written."""
@@ -395,6 +415,6 @@ class Copy:
         for begin, end in [(low, high)] if but is None else [(low, min(high, but[0])), (max(low, but[1]), high)]:
             if end > begin:
                 account("h2d_bytes", end - begin)
-                straight = bool(self.pinned) and not self.public and not buffer.shared
+                straight = self._reached(buffer) and not self.public and not buffer.shared
                 self.device.upload(self.pointer + begin, buffer.address + begin, end - begin, not straight)
                 self.flying = self.flying or straight

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import residency, trace
+from . import cuda, residency, supply, trace
 from .buffer import Buffer
+from .copies import LINE
 from .errors import MemoryLimitError
 from .target import Compiled
 
@@ -65,7 +66,7 @@ class Pieces:
         for buffer, _ in self.pointers:
             if buffer.device is not None:
                 buffer.device.leave(buffer)
-        begin, count = 0, (self.extent + 1) // 2
+        begin, count = 0, self._fitting()
         report = bytearray(self.faults)
         while begin < self.extent:
             count = min(count, self.extent - begin)
@@ -78,19 +79,37 @@ class Pieces:
                 count = (count + 1) // 2
                 continue
             report = bytearray(a | b for a, b in zip(report, found, strict=True))
+            residency.hosted()
             begin += count
         self._leave()
         trace.counters["split_steps"] += 1
         trace.log(1, f"device memory is full: a step ran in pieces of {count} of {self.extent}")
         return bytes(report)
 
-    def _piece(self, begin: int, count: int) -> bytes:
-        reach: dict[int, tuple[int, int, int]] = {}  # of each buffer: all that its pointers touch, and the first one
+    def _reach(self, begin: int, count: int) -> list[tuple[int, int, int]]:
+        """Of each buffer: all that its pointers touch in a piece, and the number of the first of them."""
+        reach: dict[int, tuple[int, int, int]] = {}
         for number, (buffer, _) in enumerate(self.pointers):
             low, high = self.span(number, begin, count)
             first = reach.get(id(buffer), (low, high, number))
             reach[id(buffer)] = min(first[0], low), max(first[1], high), first[2]
-        for low, high, number in reach.values():
+        return list(reach.values())
+
+    def _fitting(self) -> int:
+        """How many indices of the axis a piece may have, by the memory that can be had; pieces are about equal."""
+        room = supply.attainable(cuda.device())
+        low, high = 1, self.extent - 1  # of what does not fit all at once
+        while low < high:
+            count = (low + high + 1) // 2
+            if sum(-(-last // LINE) * LINE - first // LINE * LINE for first, last, _ in self._reach(0, count)) <= room:
+                low = count
+            else:
+                high = count - 1
+        pieces = -(-self.extent // low)
+        return -(-self.extent // pieces)
+
+    def _piece(self, begin: int, count: int) -> bytes:
+        for low, high, number in self._reach(begin, count):
             residency.use(self.pointers[number][0], self.access[number], self.dense(number, count), low, high, True)
         row = [
             buffer.device.pointer + offset + begin * (step or 0)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import buffer as buffers
-from . import cuda, late, placement, supply, trace
+from . import cuda, late, pinned, placement, supply, trace
 from .buffer import Buffer
 from .config import REGISTRY, settings
 from .copies import Copy, Span, account, explicit, lock
@@ -79,19 +79,33 @@ def use(
     return here.pointer
 
 
-_undo: list[tuple[Copy, bool, int, int, list[tuple[int, ...]]]] | None = None  # what a launch is about to overwrite
+class Undo(list[tuple[Copy, bool, int, int, list[tuple[int, ...]]]]):
+    """What copies were before a launch that writes them."""
+
+    kept = True  # whether the host's memory is as it was
+
+
+_undo: Undo | None = None
 
 
 @contextmanager
 def _undone(device: cuda.Device) -> Iterator[None]:
-    """If an error comes before anything has run in the block, everything is where it was, and the error says so."""
+    """If an error comes before anything has run in the block, everything is where it was, and the error says so.
+
+    A device that is lost has written nothing that counts: what the host had before is the value still.
+    """
     global _undo
-    former, _undo = _undo, []
+    former, _undo = _undo, Undo()
     before = device.launches
     try:
         yield
     except (OffarrayError, MemoryError) as error:
-        if device.launches == before and not device.lost:
+        if device.lost and _undo.kept:
+            for copy, host, _, _, parts in reversed(_undo):
+                if host:
+                    copy.host, copy.parts, copy.lost = True, parts, ""
+            error.begun = False  # type: ignore[union-attr]
+        elif device.launches == before and not device.lost:
             for copy, host, first, last, parts in reversed(_undo):
                 if copy.pointer:
                     copy.host, copy.first, copy.last, copy.parts = host, first, last, parts
@@ -99,6 +113,12 @@ def _undone(device: cuda.Device) -> Iterator[None]:
         raise
     finally:
         _undo = former
+
+
+def hosted() -> None:
+    """A launch under way has written memory of the host: it cannot be undone any more."""
+    if _undo is not None:
+        _undo.kept = False
 
 
 def settle(buffer: Buffer, access: str) -> None:
@@ -140,7 +160,7 @@ def launch(
                 late.opened, late.left = late.allowed and faults > 0, None
                 run(compiled, row, words, report)
             except (OffarrayError, MemoryError) as error:
-                if device.launches == before and not device.lost:
+                if device.launches == before or device.lost:  # what a lost device has written is gone with it
                     error.begun = False  # type: ignore[union-attr]
                     raise
                 _wrote(pointers, access)
@@ -253,6 +273,7 @@ def mourn(device: cuda.Device, reason: str) -> None:
         if buffer.device.device is device:
             buffer.device.mourn(placement.lost[device.number])
     late.forget()
+    pinned.forget(device)
     placement.forget()
     trace.log(1, f"{placement.lost[device.number]}; the host goes on")
 
@@ -272,6 +293,7 @@ def _in_child() -> None:
     """A forked child computes on the host: a driver cannot be used on both sides."""
     lock._at_fork_reinit()  # type: ignore[attr-defined]
     late.forget()
+    pinned.forget()
     supply.lost()
     cuda.lost()
     placement.forget()
@@ -304,13 +326,9 @@ def start() -> None:
     buffers.fresh, buffers.carry = fresh, carry
     usual = REGISTRY["bound_bytes"].default
     if settings.bound_bytes == usual:  # devices are quick, and hold much
-        most = cuda.device().memory if settings.device.startswith("cuda") else min(cuda.device().memory, host_memory())
+        most = (
+            cuda.device().memory
+            if settings.device.startswith("cuda")
+            else min(cuda.device().memory, pinned.host_memory())
+        )
         settings.bound_bytes = max(int(usual), most // 8)
-
-
-def host_memory() -> int:
-    """Bytes of the host's memory, if the system tells."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 0

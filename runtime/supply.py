@@ -64,6 +64,14 @@ def take(device: cuda.Device, nbytes: int) -> int:
             device.trim()
 
 
+def attainable(device: cuda.Device) -> int:
+    """Bytes that a launch could have of a device, if all that is not in use went to the host."""
+    mine = [(b.device.held, id(b) in _busy) for b in users() if b.device.device is device]
+    free = device.room()[0] + sum(held for held, _ in mine)
+    most = limit(device)
+    return max((min(free, most) if most else free) - sum(held for held, busy in mine if busy), 0)
+
+
 def crowd(device: cuda.Device) -> str:
     """Who has the memory of a device."""
     free, total = device.room()

@@ -354,7 +354,9 @@ def test_memory_for_code_that_others_have(failing: Failing) -> None:
     failing.fake.capacity = failing.fake.used
     failing.error = lambda: MemoryLimitError("cuModuleLoadData: the device has not enough memory")
     failing.arm(1, forever=True)
-    with pytest.raises(MemoryLimitError, match=r"cuModuleLoadData.* 0 of 3200000 free.*taken by others.*largest arrays"):
+    with pytest.raises(
+        MemoryLimitError, match=r"cuModuleLoadData.* 0 of 3200000 free.*taken by others.*largest arrays"
+    ):
         np.evaluate(x + x[::-1])
     failing.disarm()
     assert float(x[3]) == 4
@@ -388,3 +390,41 @@ def test_a_device_in_which_no_program_fits(monkeypatch: pytest.MonkeyPatch) -> N
     with config(device="auto", eager_size=0):
         assert float(np.evaluate(x + 1)[3]) == 4
     cuda.devices.cache_clear()
+
+
+@pytest.mark.parametrize("program", ["taken", "in place", "part"])
+def test_what_a_lost_device_was_about_to_overwrite(failing: Failing, program: str) -> None:
+    """The host had the operand: the launch that failed has written nothing, and the host does it."""
+    failing.error = lambda: DeviceLostError("cuda:0: cuCall: CUDA_ERROR_ILLEGAL_ADDRESS")
+    n = numpy.arange(float(N)) + 1
+    for at in range(3):
+        x: Any = np.to_device(np.array(n))
+        want = n.copy()
+        if program == "taken":
+            want = numpy.log(want)
+            x = np.log(x)  # the operand is nobody's: its memory is written over
+        failing.arm(at, forever=True)
+        try:
+            if program == "in place":
+                x *= 3.0
+            elif program == "part":
+                x[1:-1] = x[:-2] + 1.0
+            np.evaluate(x)
+        except DeviceLostError:
+            assert failing.failed
+        if failing.failed:
+            assert placement.where() == "cpu"
+        try:
+            found = numpy.asarray(x)
+        except LostValueError:
+            assert failing.failed in ("download", "synchronize")  # it had been computed, there alone
+            found = n
+            x = None
+        if program == "in place":
+            want = n * 3.0
+        elif program == "part":
+            want[1:-1] = n[:-2] + 1.0
+        assert x is None or same(found, want) or (same(found, n) and program != "taken")
+        failing.disarm()
+        failing.fake.lost = ""
+        placement.lost.clear()
