@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 import types
@@ -256,8 +255,8 @@ def _lazy(real: types.ModuleType) -> frozenset[str]:
     )
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Mirrors NumPy's public modules as modules of this package.
+class Finder:
+    """Mirrors NumPy's public modules as modules of this package; finds and loads, without the costly base classes.
 
     It is asked before the folders are searched: some hold what type checkers read, and are no packages.
     """
@@ -273,7 +272,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             real = _real_module(rest)
         except ImportError:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=hasattr(real, "__path__"))
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=hasattr(real, "__path__"))  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> Any:
         """NumPy's own module where there is nothing to mirror."""
