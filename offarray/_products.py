@@ -144,8 +144,8 @@ def _pair(arrays: Any, terms: list[str], wanted: str, extents: dict[str, int]) -
         return NotImplemented
     letters = wanted + summed
     product = _lazy.apply(numpy.multiply, _spread(a, first, letters), _spread(b, second, letters))
-    if not summed:
-        return product
+    if not summed:  # a sum all the same, which begins with 0.0: no -0.0 is left
+        return _lazy.apply(numpy.add, product, 0.0) if a._dtype.kind in "fc" else product
     axes = tuple(range(len(wanted), len(letters)))
     return _reductions.reduce("add", product, axes, dtype=a._dtype)
 

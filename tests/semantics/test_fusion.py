@@ -373,3 +373,14 @@ def test_no_sum_is_negative_zero(shape: tuple[int, ...], dtype: str) -> None:
                 assert got.dtype == want.dtype
                 assert (numpy.signbit(got.real) == numpy.signbit(want.real)).all(), (axis, name)
                 assert (numpy.signbit(got.imag) == numpy.signbit(want.imag)).all(), (axis, name)
+
+
+@pytest.mark.parametrize("text", ["i,j->ij", "i,i->i", "ij,j->ij"])
+def test_einsum_without_a_sum_begins_with_zero(text: str) -> None:
+    """NumPy adds the products to zeros: none is -0.0."""
+    first, second = text.split("->")[0].split(",")
+    with np.config(eager_size=0):
+        a, b = (np.full((30,) * len(first), -1.0) * 1, np.zeros((30,) * len(second)) * 1)
+        found = numpy.asarray(np.einsum(text, a, b))
+    want = numpy.einsum(text, numpy.full((30,) * len(first), -1.0), numpy.zeros((30,) * len(second)))
+    assert found.tobytes() == want.tobytes()
