@@ -10,8 +10,7 @@ both words are always there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..runtime.tuples import NamedTuple
 from .kernel import STRIDED, Kernel, Load
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ..runtime.tuples import NamedTuple
 from .folds import LANES, Kind, Slots, across, better, choose, join, positions
 from .frame import Frame, State, begin, branch, counted, lesser, name, phi, repeat
 from .kernel import Fold

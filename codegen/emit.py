@@ -5,9 +5,8 @@ in: a kernel and its plan; out: the text of a module with the functions `body` a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..runtime.target import Target
+from ..runtime.tuples import NamedTuple
 from . import numerics
 from .abi import layout
 from .access import Memory

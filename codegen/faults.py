@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ..runtime.tuples import NamedTuple
 from . import numerics_complex, numerics_int
 from .kernel import DIVIDE, INVALID, OVER, UNDER
 from .numerics_cast import out_of_range

@@ -8,8 +8,8 @@ other axis a block is 16 elements.  Blocks are combined pairwise by a binary cou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ..runtime.tuples import NamedTuple
 from . import numerics
 from .frame import State, begin, branch, lanes_of, parts, phi, repeat, whole
 from .kernel import Fold, Kernel

@@ -9,7 +9,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..runtime import cache as disk
 from ..runtime import cuda, late, residency, trace
@@ -17,6 +17,7 @@ from ..runtime.errors import CompileError
 from ..runtime.shot import narrowed
 from ..runtime.signals import of as signals_of
 from ..runtime.target import Compiled, Fixed, Part, Target
+from ..runtime.tuples import NamedTuple
 from . import gpu_numerics, numerics, nvptx
 from .abi import layout
 from .gpu_access import NARROW

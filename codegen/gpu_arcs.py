@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ..runtime.tuples import NamedTuple
 from .gpu_library import hypot, library
 from .numerics_cast import real_cast
 from .numerics_float import both, choose, compare, copysign, either, magnitude

@@ -11,9 +11,9 @@ value comes from an earlier launch or goes to a later one (`values_of`).
 from __future__ import annotations
 
 from itertools import product
-from typing import NamedTuple
 
 from ..runtime.target import Target
+from ..runtime.tuples import NamedTuple
 from . import gpu_numerics
 from .emit import Emitter
 from .faults import shows

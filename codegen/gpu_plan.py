@@ -9,8 +9,8 @@ must read everything again with their values is a launch of its own.  The choice
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
+from ..runtime.tuples import NamedTuple
 from .folds import kind_of
 from .gpu_access import WIDEST
 from .gpu_emit import COUNTERS, Variant, plan_level

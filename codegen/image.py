@@ -13,7 +13,9 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..runtime.tuples import NamedTuple
 
 _HEAD = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")

@@ -10,7 +10,7 @@ serves every size.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ..runtime.tuples import NamedTuple
 
 ABSENT, UNIT, STRIDED = 0, 1, 2  # class of an operand's stride along an axis: 0, the item size, an argument
 DIVIDE, OVER, UNDER, INVALID = 1, 2, 4, 8  # floating-point fault bits, NumPy's own numbers

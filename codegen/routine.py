@@ -17,10 +17,11 @@ import inspect
 import textwrap
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..runtime import cache as disk
 from ..runtime import trace
+from ..runtime.tuples import NamedTuple
 from . import host, llvm
 from .text import SCALARS, SIZES, Code, literal
 

@@ -10,8 +10,8 @@ later stage than the fold: stages are loops one after the other, in which values
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from ..runtime.tuples import NamedTuple
 from .kernel import ABSENT, UNIT, Fold, Kernel, Load
 
 # Operations that a processor does in a few cycles.

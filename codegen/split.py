@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from ..runtime.target import Compiled
+from ..runtime.tuples import NamedTuple
 from .abi import layout
 from .kernel import ABSENT, STRIDED, UNIT, Fold, Kernel, Load, Value
 

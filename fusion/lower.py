@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
 from ..codegen.kernel import ABSENT, STRIDED, UNIT, Fold, Kernel, Load, Operand, Store, Value
 from ..runtime.buffer import Buffer
+from ..runtime.tuples import NamedTuple
 from .node import CONST, FOLD, GATHER, IOTA, MAP, PENDING, READ, UPDATE, Node, Shape
 from .plan import Plan, Step
 from .view import Map, View, compose, contiguous, identity, place, span

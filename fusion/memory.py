@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from sys import getrefcount
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
 from ..runtime import buffer as buffers
 from ..runtime import trace
 from ..runtime.buffer import Buffer, allocate
+from ..runtime.tuples import NamedTuple
 from .lower import Place, Target, code
 from .node import LEAF, PENDING, READY, UPDATE, Base, Node, Shape
 from .plan import Plan, Step, pending_order

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+from ..runtime.tuples import NamedTuple
 from .node import FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Node, Shape
 from .view import Map, decompose, identity
 

@@ -5,11 +5,12 @@ in: a graph and its key (scan.py); out: a `Recipe`, whose steps are run with val
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..runtime import trace
 from ..runtime.buffer import Buffer
 from ..runtime.program import Launch, Prepared
+from ..runtime.tuples import NamedTuple
 from .lower import Lowered
 from .memory import Move, Outputs
 from .node import UPDATE, Node

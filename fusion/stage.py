@@ -5,12 +5,13 @@ in: what `Recorder` has taken down; out: launches, and nodes in memory.  `stage.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
 from ..runtime import program
 from ..runtime.program import Prepared
+from ..runtime.tuples import NamedTuple
 from .lower import scalar_words
 from .memory import Move
 from .node import CONSUMED, FAILED, PENDING, RUNNING, UPDATE, Node, commit, renew

@@ -18,7 +18,8 @@ from ..runtime.buffer import allocate
 from ..runtime.config import watch
 from .lower import scalar_words
 from .memory import Move
-from typing import Any, NamedTuple
+from typing import Any
+from ..runtime.tuples import NamedTuple
 
 MADE, ORDER, LEAVES = range(3)
 

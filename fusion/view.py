@@ -7,7 +7,8 @@ an affine function of the axes of a kernel: (constant, ((axis, coefficient), ...
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+
+from ..runtime.tuples import NamedTuple
 
 Shape = tuple[int, ...]
 Affine = tuple[int, tuple[tuple[int, int], ...]]  # constant, ((axis, coefficient), ...) with axes ascending

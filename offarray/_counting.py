@@ -6,7 +6,7 @@ in: the public functions through `_dispatch.NATIVE`; out: routines.  NotImplemen
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -17,6 +17,7 @@ from ._routine import Array, Space, code, kind, run, space
 from ._sorting import bounds, limits, sortable
 from .codegen import routines
 from .runtime.config import settings
+from .runtime.tuples import NamedTuple
 
 _LISTED = 1 << 16  # numbers of a table that costs nothing
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -36,6 +36,7 @@ from ._library_device import (
 from ._views import dense_copy
 from .fusion.node import MAP, Node
 from .runtime import cudalib_blas as blas
+from .runtime.tuples import NamedTuple
 
 
 class Matrix(NamedTuple):

@@ -11,7 +11,7 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -26,6 +26,7 @@ from .codegen.routine import routine
 from .runtime import threads, trace
 from .runtime.buffer import Buffer, allocate
 from .runtime.config import settings
+from .runtime.tuples import NamedTuple
 
 Array = numpy.ndarray[Any, Any]
 DType = numpy.dtype[Any]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from types import CodeType
-from typing import NamedTuple
+
+from .runtime.tuples import NamedTuple
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _NUMPY = os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) if "numpy" in sys.modules else "\0"

@@ -9,7 +9,7 @@ both zeros are among floats, whose order cannot be told from their keys, NumPy s
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -20,6 +20,7 @@ from ._routine import Array, Space, code, kind, run, space
 from .codegen import routines
 from .codegen.routines import BUCKETS, DIGIT
 from .runtime import trace
+from .runtime.tuples import NamedTuple
 
 _KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
 _UNSET: Any = numpy._NoValue  # type: ignore[attr-defined]

@@ -6,11 +6,12 @@ in: the collector's list of objects; out: text. Nothing is noted for it while pr
 from __future__ import annotations
 
 import gc
-from typing import Any, NamedTuple
+from typing import Any
 
 from ._array import HOST, ndarray
 from ._expect import where
 from .fusion.node import READY
+from .runtime.tuples import NamedTuple
 
 _SHOWN = 20
 

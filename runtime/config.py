@@ -12,7 +12,9 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from .tuples import NamedTuple
 
 MIB = 1 << 20
 

@@ -5,10 +5,11 @@ in: addresses, extents, strides in elements; out: launches on the stream, in scr
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import cudalib
 from .cudalib import Step
+from .tuples import NamedTuple
 
 # (character of the input, character of the output) -> the library's type, and the function that runs it
 KINDS: dict[tuple[str, str], tuple[int, str]] = {

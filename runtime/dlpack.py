@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
+
+from .tuples import NamedTuple
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 READ_ONLY, COPIED = 1, 2

@@ -14,7 +14,9 @@ import atexit
 import ctypes
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
+
+from .tuples import NamedTuple
 
 ROOM = 1 << 14  # bytes of host memory in which launches leave word
 MOST = 64  # launches that wait at a time

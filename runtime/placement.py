@@ -12,11 +12,12 @@ import threading
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import trace
 from .buffer import Buffer
 from .config import settings
+from .tuples import NamedTuple
 
 SMALL = 1 << 20  # bytes up to which work stays where it is without a question
 STARTUP = 0.25  # seconds of work that has to be seen before a driver is loaded: what loading one takes

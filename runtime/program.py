@@ -7,7 +7,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -18,6 +18,7 @@ from .config import settings
 from .errors import CheckError, OffarrayError
 from .late import Faults
 from .target import Compiled
+from .tuples import NamedTuple
 
 Shape = tuple[int, ...]
 

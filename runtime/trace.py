@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from .config import settings
+from .tuples import NamedTuple
 
 NAMES = (
     "kernels", "kernel_bytes", "host_bytes", "library_bytes", "eager_bytes", "h2d_bytes", "d2h_bytes", "fallbacks",
