@@ -7,7 +7,7 @@ NumPy itself is asked once for each combination.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -15,7 +15,6 @@ from ._memory import native
 from ._voice import speak
 from .codegen.numerics import supports
 from .fusion.lower import code
-from .runtime.tuples import NamedTuple
 
 DType = numpy.dtype[Any]
 WEAK: dict[type, type] = {bool: bool, int: int, float: float, complex: complex}
