@@ -73,14 +73,17 @@ def _install_slot(cls: Any) -> None:
     capsule.restype = ctypes.py_object
     refuse = ctypes.cast(ctypes.pythonapi.PyMemoryView_FromObject, ctypes.c_void_p)  # TypeError: no bytes-like object
 
+    def refused() -> _Refusal:
+        refusal = _Refusal(-1)
+        refusal.capsule = capsule(1, None, refuse)
+        return refusal
+
     def get(x: Any, view: int, flags: int) -> int:
         try:
             return get_buffer(exported(x), view, flags)  # type: ignore[no-any-return]
         except Exception:
             ctypes.c_void_p.from_address(view + ctypes.sizeof(ctypes.c_void_p)).value = None  # view.obj
-            refusal = _Refusal(-1)
-            refusal.capsule = capsule(1, None, refuse)
-            return refusal
+            return refused()  # in no variable here: an error that is kept keeps this frame
 
     callback = prototype(get)
     _kept.append(callback)
