@@ -20,7 +20,7 @@ from ._memory import native
 from .fusion.node import READY
 from .runtime import placement, trace
 from .runtime.config import settings
-from .runtime.errors import MissingLibraryError
+from .runtime.errors import CompileError, DeviceError, MemoryLimitError, MissingLibraryError
 
 Form = Callable[..., Any]
 _PRODUCTS = frozenset("matmul dot inner einsum tensordot ndarray.dot linalg.matmul linalg.tensordot".split())
@@ -130,19 +130,28 @@ def attempt(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return NotImplemented
     answer = _answered(name, lambda: _own(name, args, kwargs)) if name in OWN else NotImplemented
     if answer is NotImplemented and name in COMPOSED:
-        with _there():
-            return _dispatch.composed(_implementation(name), args, kwargs)
+        return _tried(name, lambda: _dispatch.composed(_implementation(name), args, kwargs))
     return answer
 
 
 def _answered(name: str, work: Callable[[], Any]) -> Any:
-    """What `work` answers, counted; NotImplemented where the library that it needs is not there."""
+    """What `work` answers, counted; NotImplemented where the host has to do it."""
+    return counted(name, _tried(name, work))
+
+
+def _tried(name: str, work: Callable[[], Any]) -> Any:
+    """What `work` answers; NotImplemented without the library that it needs, and where the choice to fail is ours."""
+    ours = placement.where() == "auto"
     try:
         with _there():
-            return counted(name, work())
+            return work()
     except MissingLibraryError as missing:
         _fallback.announce(name, str(missing))
-        return NotImplemented
+    except (CompileError, DeviceError, MemoryLimitError) as error:  # its results are in memory of their own
+        if not ours:
+            raise
+        trace.log(1, f"the host goes on: {name}: {error}")
+    return NotImplemented
 
 
 def _own(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

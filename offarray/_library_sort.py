@@ -40,6 +40,7 @@ from ._library_device import (
     value_of,
 )
 from .fusion.node import IOTA, Node
+from .fusion.order import copy_order
 from .runtime import cudalib_sort as cub
 
 MOST = 1 << 32  # elements of one sort: places have 32 bits
@@ -280,7 +281,12 @@ def on_sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
     if found is None:
         return NotImplemented
     x, at, ties = found
-    return _back(sorted_lines(_lines(x, at), ties), at)
+    axes = copy_order(x._strides)  # the result lies in memory as the operand does
+    if x.flags.c_contiguous or axes == tuple(range(len(axes))):
+        return _back(sorted_lines(_lines(x, at), ties), at)
+    place = axes.index(at)
+    made = _back(sorted_lines(_lines(seen(x, lambda g: g.transpose(axes)), place), ties), place)
+    return owned(seen(made, lambda g: g.transpose(numpy.argsort(axes))))
 
 
 def on_ndarray_sort(self: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:

@@ -61,6 +61,7 @@ def call(library: str, name: str, *args: Any) -> Any:
             raise MissingLibraryError(f"{library}.{name}: {error}") from error
         if "ALLOC" in str(error):
             raise MemoryLimitError(f"{name}: the device has not enough memory") from error
+        cuda.device().synchronize()  # says so if the device is lost
         raise DeviceError(f"{library}.{name}: {error}") from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -281,3 +281,51 @@ def test_products_refused_name_the_first_cause(libraries: Any) -> None:
                 module.matmul(module.array(x), module.array(x), out=None if out is None else module.asarray(out))
             causes.append((caught.type, str(caught.value)))
         assert causes[0] == causes[1]
+
+
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "by columns": lambda a: a.T, "reversed": lambda a: a[::-1, :, ::-1], "middle first": lambda a: a.transpose(1, 0, 2),
+    "last in the middle": lambda a: a.transpose(0, 2, 1), "parts": lambda a: a[:, ::2].transpose(2, 0, 1),
+    "one element": lambda a: a[:, :1].transpose(1, 2, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_sorted_arrays_lie_in_memory_as_their_operands(libraries: Any, layout: str, axis: int | None) -> None:
+    base = numpy.random.default_rng(2).integers(0, 99, (5, 6, 7))
+    n, x = LAYOUTS[layout](base), LAYOUTS[layout](np.evaluate(np.array(base) + 0))
+    for call in (
+        lambda m, a: m.sort(a, axis),
+        lambda m, a: m.argsort(a, axis, kind="stable"),
+        lambda m, a: m.partition(a, range(len(a)), axis) if axis == 0 else m.sort(a * 1, axis),
+    ):
+        trace.reset()
+        want, got = call(numpy, n), call(np, x)
+        assert trace.counters["library_steps"]
+        compare(got, want)
+        far = [k for k, extent in enumerate(want.shape) if extent > 1]
+        assert [got.strides[k] for k in far] == [want.strides[k] for k in far] and got.base is None
+        assert got.flags.f_contiguous == want.flags.f_contiguous
+
+
+@pytest.mark.parametrize("call", ["product", "sort", "argsort", "mask", "transform", "solve", "in place", "median"])
+def test_under_auto_the_host_does_what_does_not_fit(
+    call: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A library step for which the device has no memory, or which fails there, is the host's."""
+    a = numpy.random.default_rng(3).standard_normal((60, 60))
+    calls: dict[str, Callable[[Any, Any], Any]] = {
+        "product": lambda m, x: x @ x, "sort": lambda m, x: m.sort(x), "mask": lambda m, x: x[x > 0],
+        "argsort": lambda m, x: m.argsort(x, kind="stable"), "transform": lambda m, x: m.fft.fft2(x),
+        "solve": lambda m, x: m.linalg.solve(x, x[0]), "in place": lambda m, x: (x.sort(axis=0), x)[1],
+        "median": lambda m, x: m.median(x, axis=0),
+    }  # fmt: skip
+    monkeypatch.setattr(placement, "decide", lambda key, work: True)
+    monkeypatch.setattr(placement, "SMALL", 0)
+    with fakelibraries.installed(placement.Rates()), config(eager_size=0, faults="deferred", debug=1):
+        with config(device_memory=a.nbytes // 2):
+            x = np.array(a)
+            compare(calls[call](np, x), calls[call](numpy, a.copy()))
+            compare(x, a if call != "in place" else numpy.sort(a, axis=0))
+    assert "the host goes on" in capsys.readouterr().err

@@ -173,6 +173,7 @@ DYING = """
     n = 1 << 20
     one = numpy.arange(float(n))
     np.config(eager_size=0)
+    warnings.simplefilter("ignore", RuntimeWarning)  # as the program's first word: warnings wait all the same
     host = np.array(one)
     there = np.to_device(np.array(one + 1))  # on both sides
     seen = np.evaluate(np.to_device(np.array(one)) * 2.0)
