@@ -182,7 +182,8 @@ def _recorded(x: ndarray, key: Any, value: Any) -> bool:
         _record.assign(target, operand, mask)
         return True
     single = numpy.empty((), target._dtype)
-    numpy_call(operator.setitem, (single, (), value), {})  # NumPy's own conversion, with its errors
+    # NumPy's own conversion, with its errors; by way of a mask it is another
+    numpy_call(operator.setitem, (single, () if mask is None else numpy.True_, value), {})
     _record.assign(target, _record.constant(single[()], target._dtype), mask)
     return True
 

@@ -261,13 +261,15 @@ def into(
     wider = shape_of([*operands, out] if mask is None else [*operands, out, mask])
     if wider != out._shape or not native(target) or not numpy.can_cast(loop.outputs[0], target, casting):
         return NotImplemented
+    if mask is not None and target != loop.outputs[0]:
+        return NotImplemented  # NumPy converts what was in `out` there and back
     if not out._writeable or _folded(out) or (loop.outputs[0].kind == "c" and target.kind != "c"):
         return NotImplemented
     _record.writable(out)
     order = _record.order_of([out], out._shape)
     site = _record.here()
     node = _record.expression(loop.ops[0], operands, loop.inputs, loop.outputs[0], out._shape, order, site, mask)
-    node = _record.cast(node, target, node.fault, site)
+    node = _record.cast(node, target, _record._errstate.armed(), site, loop.ops[0])
     _record.write(out, node, order, mask, site, operands)
     return out
 
@@ -292,7 +294,7 @@ def _two(real: numpy.ufunc, values: Any, outs: Any) -> Any:
         order = _record.order_of([x], x._shape)
         node = _record.expression(op, operands, loop.inputs, dtype, x._shape, order, site)
         node.alias = real.__name__
-        nodes.append((x, _record.cast(node, x._dtype, node.fault, site), order))
+        nodes.append((x, _record.cast(node, x._dtype, _record._errstate.armed(), site, real.__name__), order))
     for x, node, order in nodes:
         _record.write(x, node, order, None, site, operands)
     return outs

@@ -35,7 +35,7 @@ def _shifts(a: ndarray, shift: Any, axis: Any) -> dict[int, int] | None:
         axes = tuple(map(operator.index, axis)) if type(axis) is tuple else (operator.index(axis),)
     except TypeError:
         return None
-    if len(amounts) != len(axes) and 1 not in (len(amounts), len(axes)):
+    if not (amounts and axes) or (len(amounts) != len(axes) and 1 not in (len(amounts), len(axes))):
         return None
     if any(not -len(a._shape) <= k < len(a._shape) for k in axes):
         return None

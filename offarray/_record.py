@@ -39,6 +39,12 @@ QUIET = frozenset(
     "imag select clip modf_frac modf_int frexp_mantissa frexp_exponent gcd lcm".split()
 )
 
+# Whose loops NumPy does not watch, the conversions on the way to and from them included.
+UNWATCHED = frozenset(
+    "absolute equal fmax fmin greater greater_equal isfinite isinf isnan less less_equal logical_and logical_or "
+    "maximum minimum negative not_equal sign signbit tanh".split()
+)
+BUFFERED = 8192  # elements beyond which NumPy converts operands on the way, and names the operation
 LOUD = frozenset("absolute less less_equal greater greater_equal".split())  # of complex numbers these do report
 
 
@@ -101,11 +107,13 @@ def read(x: Operand, shape: Shape, order: tuple[int, ...]) -> Node:
     return Node(READ, "", x._dtype, shape, (node,), View(x._offset, shape, strides))
 
 
-def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None) -> Node:
-    """`node` converted to `dtype`, with C's conversions as NumPy's "unsafe" casting."""
+def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None, alias: str = "") -> Node:
+    """`node` converted to `dtype`, with C's conversions as NumPy's "unsafe" casting; `alias` names it in messages."""
     if node.dtype == dtype:
         return node
     literal = node.kind == CONST and node.state == PENDING and not node.shape
+    if alias in UNWATCHED:
+        fault = 0
     if literal and not (node.dtype.kind in "fc" and dtype.kind in "iu"):
         with numpy.errstate(all="ignore"):
             return Node(CONST, "", dtype, (), (), numpy.asarray(node.arg).astype(dtype)[()])
@@ -114,7 +122,9 @@ def cast(node: Node, dtype: DType, fault: int = 0, site: Any = None) -> Node:
     )
     if dtype.char == "e" and node.dtype.kind in "iu":
         faulty = not numpy.can_cast(node.dtype, numpy.int16)  # integers beyond the largest half
-    return Node(MAP, "cast", dtype, node.shape, (node,), None, fault if faulty else 0, site)
+    made = Node(MAP, "cast", dtype, node.shape, (node,), None, fault if faulty else 0, site)
+    made.alias = alias
+    return made
 
 
 # ---------------------------------------------------------------------- recording
@@ -131,7 +141,8 @@ def expression(
     if mask is not None and fault:
         lanes = read(mask, shape, order)
         nodes = [_harmless(op, lanes, node, tuple(shape[a] for a in order)) for node in nodes]
-    sources = tuple(cast(node, d, fault, site) for node, d in zip(nodes, loop, strict=True))
+    late = [mask is not None or (type(x) is ndarray and math.prod(x._shape) > BUFFERED) for x in operands]
+    sources = tuple(cast(n, d, fault, site, op if b else "") for n, d, b in zip(nodes, loop, late, strict=True))
     if fault and not reports(op, loop[0], dtype):
         fault = 0
     return Node(MAP, op, dtype, tuple(shape[a] for a in order), sources, None, fault, site)

@@ -86,7 +86,9 @@ def reduce(
         loop = _accumulator(monoid, x._dtype) if dtype is None else numpy.dtype(dtype)
     except TypeError:
         return NotImplemented
-    if not native(loop) or (monoid.startswith(("logical", "bitwise")) and loop.kind not in "biu"):
+    if not native(loop) or (monoid.startswith("logical") and loop != _BOOL):
+        return NotImplemented
+    if monoid.startswith("bitwise") and loop.kind not in "biu":
         return NotImplemented
     if (loop.kind == "c" or x._dtype.kind == "c") and monoid in ("minimum", "maximum", "fmin", "fmax"):
         return NotImplemented
