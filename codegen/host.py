@@ -50,10 +50,22 @@ def _processor() -> bytes | None:
 
 
 @cache
+def _place() -> str | None:
+    """Where on disk it stands how LLVM calls this processor."""
+    about = _processor()
+    return None if about is None else disk.digest("processor", about, llvm.version())
+
+
+def known() -> bool:
+    """Whether a process has asked LLVM about this processor before."""
+    key = _place()
+    return key is not None and disk.load(key, counted=False) is not None
+
+
+@cache
 def _known() -> tuple[str, str]:
     """Name and features of the processor as LLVM calls them, from disk if a process has asked LLVM before."""
-    about = _processor()
-    key = None if about is None else disk.digest("processor", about, llvm.version())
+    key = _place()
     stored = disk.load(key, counted=False) if key is not None else None
     if stored is not None:
         arch, _, features = stored.decode().partition("\n")

@@ -90,8 +90,8 @@ def version() -> str:
 
 
 @cache
-def _library() -> Any:
-    """The library with the functions' types set."""
+def path() -> str:
+    """Where the library is; its functions are as they are called here."""
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("offarray needs the package llvmlite")
@@ -99,8 +99,29 @@ def _library() -> Any:
         _compare()
     name = {"win32": "llvmlite.dll", "cygwin": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
     folder = os.path.join(spec.submodule_search_locations[0], "binding")
-    found = ctypes.CDLL(os.path.join(folder, name.get(sys.platform, "libllvmlite.so")))
-    return found
+    return os.path.join(folder, name.get(sys.platform, "libllvmlite.so"))
+
+
+def load() -> None:
+    """Load the library; where that can be done without Python's lock, other threads run on meanwhile."""
+    where = os.fsencode(path())
+    with _lock:
+        if hasattr(os, "RTLD_NOW"):
+            opener = ctypes.CDLL(None).dlopen
+            opener.restype, opener.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
+            opener(where, os.RTLD_NOW)  # what is wrong with it, `_library` says
+        _library()
+
+
+@cache
+def _library() -> Any:
+    with _lock:
+        return ctypes.CDLL(path())
+
+
+def loaded() -> bool:
+    """Whether the library is there already."""
+    return _library.cache_info().currsize > 0
 
 
 def _compare() -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from ..runtime import cache as disk
 from ..runtime import trace
 from ..runtime.target import Compiled, Target
-from . import host
+from . import host, prepare
 from .abi import layout
 from .kernel import Kernel, can_rerun
 from .schedule import GRAIN, Facts, Plan, UnsupportedKernel, row_plan, schedule
@@ -58,6 +58,7 @@ class Build:
         if stored is not None:
             self.facts, self.code = stored
             return
+        prepare.missed()
         from .build import facts_of  # the code generator
 
         kernel_, self.code = kernel(), None

@@ -42,6 +42,7 @@ from ._ownership import synchronize as synchronize
 from ._standard import VERSION as __array_api_version__  # noqa: F401
 from ._standard import __array_namespace_info__ as __array_namespace_info__
 from ._whos import whos as whos
+from .codegen import prepare as _prepare
 from .runtime.config import config as config
 from .runtime.errors import BorrowError as BorrowError
 from .runtime.errors import MovedError as MovedError
@@ -60,3 +61,4 @@ _unbound.install(ndarray)
 ndarray.evaluate = lambda self: evaluate(self)  # type: ignore[method-assign]
 _sys.meta_path.insert(0, _namespace.Finder())
 _namespace.fill(globals(), _numpy, __name__)
+_prepare.imported()

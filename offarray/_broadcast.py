@@ -5,7 +5,6 @@ in: _namespace.py; out: NumPy's object on the arrays' memory.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +20,13 @@ class BroadcastType(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type(instance) is cls or isinstance(instance, numpy.broadcast)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        try:
+            return inspect.signature(numpy.broadcast)  # takes long: only where somebody asks
+        except ValueError as error:  # older releases tell nothing
+            raise AttributeError("__signature__") from error
 
 
 class Part:
@@ -86,5 +92,3 @@ def _owned(part: Any) -> Any:
 
 
 broadcast.__doc__ = numpy.broadcast.__doc__
-with contextlib.suppress(ValueError):  # older releases tell nothing
-    broadcast.__signature__ = inspect.signature(numpy.broadcast)  # type: ignore[attr-defined]

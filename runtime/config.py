@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import operator
 import os
 import pathlib
@@ -229,6 +228,8 @@ class config:
 def _known(name: str) -> None:
     if name in REGISTRY:
         return
+    import difflib  # few programs come here
+
     near = difflib.get_close_matches(name, REGISTRY, n=1, cutoff=0.0)
     raise TypeError(f"no setting is named {name!r}; did you mean {near[0]!r}?")
 

@@ -20,20 +20,21 @@ _busy = _thread.allocate_lock()  # one launch at a time has the workers; another
 _workers: list[_Worker] = []
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-_count = _cores()
+_count = cores()
 
 
 def _after_fork() -> None:
     global _busy, _workers, _count
     _busy = _thread.allocate_lock()
     _workers = []  # their threads did not come along
-    _count = _cores()
+    _count = cores()
 
 
 if hasattr(os, "register_at_fork"):
