@@ -220,9 +220,13 @@ def _brought(
 ) -> bytes:  # fmt: skip
     """`launch` with transfers, or in pieces."""
     report = bytearray(faults + 8)
-    with _undone(cuda.device()):
+    device = cuda.device()
+    with _undone(device):
         try:
-            row = rows(pointers, access, spans, dense)
+            reach = _reach(pointers, spans)
+            if not any(type(d) is tuple for d in dense):
+                supply.refuse(device, sum(high - low for low, high, _, _ in reach))
+            row = rows(pointers, access, reach, dense)
         except MemoryLimitError:
             from .pieces import Pieces  # few programs come here
 
@@ -238,16 +242,22 @@ def _brought(
     return bytes(report[:faults])
 
 
-def rows(
-    pointers: Sequence[tuple[Buffer, int]], access: Sequence[str], spans: Sequence[Span], dense: Sequence[Any]
-) -> list[int]:
-    """The addresses of a launch's pointers, everything brought up to date: first what is read, then what is written."""
-    reach: dict[int, list[int]] = {}
+def _reach(pointers: Sequence[tuple[Buffer, int]], spans: Sequence[Span]) -> list[tuple[int, int, int, int]]:
+    """Of each buffer: the bytes that a launch touches, the first of its pointers, and how many it has."""
+    reach: dict[int, tuple[int, int, int, int]] = {}
     for n, (buffer, offset) in enumerate(pointers):
         low, high = (offset + spans[n][0], offset + spans[n][1]) if spans else (0, buffer.nbytes)
-        found = reach.setdefault(id(buffer), [low, high, n, 0])
-        found[0], found[1], found[3] = min(found[0], low), max(found[1], high), found[3] + 1
-    for low, high, n, count in reach.values():
+        found = reach.get(id(buffer), (low, high, n, 0))
+        reach[id(buffer)] = min(found[0], low), max(found[1], high), found[2], found[3] + 1
+    return list(reach.values())
+
+
+def rows(
+    pointers: Sequence[tuple[Buffer, int]], access: Sequence[str], reach: Sequence[tuple[int, int, int, int]],
+    dense: Sequence[Any],
+) -> list[int]:  # fmt: skip
+    """The addresses of a launch's pointers, everything brought up to date: first what is read, then what is written."""
+    for low, high, n, count in reach:
         buffer = pointers[n][0]
         if count == 1:
             whole = dense[n] if dense else False

@@ -64,6 +64,20 @@ def take(device: cuda.Device, nbytes: int) -> int:
             device.trim()
 
 
+def refuse(device: cuda.Device, nbytes: int) -> None:
+    """Say at once that a launch needs more than there can be: nothing is moved for it in vain.
+
+    Raises
+    ------
+    MemoryLimitError
+        If it does.
+    """
+    most = limit(device)
+    if nbytes > (most or device.memory):
+        what = f"device_memory is {most}" if most else f"the device has {device.memory}"
+        raise MemoryLimitError(f"{nbytes} bytes asked for at once, {device.held} in use, and {what}")
+
+
 def attainable(device: cuda.Device) -> int:
     """Bytes that a launch could have of a device, if all that is not in use went to the host."""
     mine = [(b.device.held, id(b) in _busy) for b in users() if b.device.device is device]

@@ -63,6 +63,21 @@ def test_programs_larger_than_the_device(program: Callable[[Any, int], Any]) -> 
         assert fake.peak <= LIMIT
 
 
+@pytest.mark.parametrize("limit", [LIMIT, LIMIT // 7, 10_000])
+def test_pieces_move_each_byte_once(limit: int) -> None:
+    """Three operands go there, one result comes back, whatever the number of pieces."""
+    with fakedevice.installed() as fake, config(eager_size=0, faults="deferred", device_memory=limit):
+        trace.reset()
+        got = numpy.asarray(chain(np, SET))
+        assert (trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]) == (3 * got.nbytes, got.nbytes)
+        assert fake.peak <= limit and trace.counters["split_steps"] == 1
+        assert equal(got, chain(numpy, SET))
+        wide, other = (np.array(numpy.arange(SET / 8).reshape(-1, 64) * k) for k in (1.0, 2.0))
+        trace.reset()
+        sums = numpy.asarray((wide * other).sum(axis=1))
+        assert (trace.counters["h2d_bytes"], trace.counters["d2h_bytes"]) == (2 * SET, sums.nbytes)
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_devices_without_room(program: Callable[[Any, int], Any]) -> None:
     """The device itself refuses, and no limit is set."""
