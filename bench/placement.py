@@ -22,20 +22,21 @@ Row = dict[str, Any]
 SIZE = 1 << 30
 
 
-def best(run: Callable[[], Any], finish: Callable[[], Any], times: int = 3) -> float:
-    """The least of the seconds that a call takes."""
+def seconds(run: Callable[[], Any], finish: Callable[[], Any], times: int = 9) -> list[float]:
+    """What calls take, one after another, the least first; one more call, the first, is not counted."""
     found = []
-    for _ in range(times):
+    for _ in range(times + 1):
         finish()
         begin = time.perf_counter()
         run()
         finish()
         found.append(time.perf_counter() - begin)
-    return min(found)
+    return sorted(found[1:])
 
 
 def rates() -> Row:
-    """Bytes a second, by kind of memory and direction; the time that measuring the machine takes."""
+    """Bytes a second, by kind of memory and direction: least, median and most; what measuring the machine takes."""
+    import offarray as np
     from offarray.runtime import cuda, placement
 
     device = cuda.device()
@@ -46,15 +47,23 @@ def rates() -> Row:
     pageable = numpy.ones(SIZE, numpy.uint8)
     address = pageable.ctypes.data
 
-    def rate(name: str, run: Callable[[], Any], times: int = 3) -> None:
-        told[name] = SIZE / best(run, device.synchronize, times)
+    def rate(name: str, run: Callable[[], Any], times: int = 9) -> None:
+        found = [round(SIZE / each / 1e9, 2) for each in seconds(run, device.synchronize, times)]
+        told[name] = {"least": found[-1], "median": found[len(found) // 2], "most": found[0]}
+
+    def fresh() -> None:
+        pages = numpy.empty(SIZE, numpy.uint8)
+        device.download(pages.ctypes.data, memory, SIZE)
 
     rate("pinned to device", lambda: cuda.call("cuMemcpyHtoDAsync", memory, pinned, SIZE, device.stream))
     rate("pinned from device", lambda: cuda.call("cuMemcpyDtoHAsync", pinned, memory, SIZE, device.stream))
-    rate("pageable to device", lambda: device.upload(memory, address, SIZE))
-    rate("pageable from device", lambda: device.download(address, memory, SIZE))
-    fresh = numpy.empty(SIZE, numpy.uint8)
-    rate("fresh pages from device", lambda: device.download(fresh.ctypes.data, memory, SIZE), 1)
+    rate("pageable to device", lambda: device.upload(memory, address, SIZE), 25)
+    rate("pageable from device", lambda: device.download(address, memory, SIZE), 25)
+    rate("fresh pages from device", fresh)
+    for way in ("to", "from"):
+        told[f"pageable {way} device, of pinned"] = (
+            told[f"pageable {way} device"]["median"] / told[f"pinned {way} device"]["median"]
+        )
     begin = time.perf_counter()
     device.register(address, SIZE)
     told["seconds to pin"] = time.perf_counter() - begin
@@ -63,7 +72,25 @@ def rates() -> Row:
     device.unregister(address)
     device.free(memory)
     cuda.call("cuMemFreeHost", pinned)
+    told["an array"] = arrays(np)
     return told
+
+
+def arrays(np: Any) -> Row:
+    """Median bytes a second of an array of 1 GiB there, and of a result back, through the interface of arrays."""
+    times: dict[str, list[float]] = {"there": [], "back": []}
+    with np.config(device="cuda"):
+        x = np.array(numpy.ones(SIZE // 8))
+        for _ in range(9):
+            x[0] = 1.0  # the host writes: the device has to get it anew
+            begin = time.perf_counter()
+            y = np.evaluate(x * 2.0)
+            middle = time.perf_counter()
+            numpy.asarray(y)
+            times["there"].append(middle - begin)
+            times["back"].append(time.perf_counter() - middle)
+            del y
+    return {way: round(SIZE / sorted(found)[4] / 1e9, 2) for way, found in times.items()}
 
 
 def looks() -> Row:
@@ -148,35 +175,45 @@ def loops() -> Row:
 
 
 def limits(gib: int) -> Row:
-    """Working sets of three times the limit: seconds, evictions, steps in pieces, bytes moved."""
+    """Working sets of three times the limit: seconds with all transfers, evictions, steps in pieces, bytes moved."""
     import offarray as np
 
     size = 3 * gib << 30
+    a, b, c = (numpy.full(size // 32, k + 1.0) for k in range(3))
+    rows = numpy.full((size // 24 // 128, 128), 0.5)
 
-    def chain() -> Any:
-        a, b, c = (np.array(numpy.full(size // 32, k + 1.0)) for k in range(3))
-        return numpy.asarray((a * b + c) / (a + 1.0))
+    def chain(a: Any, b: Any, c: Any) -> Any:
+        return [numpy.asarray((a * b + c) / (a + 1.0))[:: size // 64]]
 
-    def softmax() -> Any:
-        m = np.array(numpy.full((size // 24 // 128, 128), 0.5))
+    def softmax(m: Any) -> Any:
         e = np.exp(m - m.max(axis=1, keepdims=True))
-        return numpy.asarray(e / e.sum(axis=1, keepdims=True))
+        return [numpy.asarray(e / e.sum(axis=1, keepdims=True))[:: size // 4096]]
 
     def cycle() -> Any:
-        blocks = [np.array(numpy.full(size // 96, float(k))) for k in range(12)]
-        for _ in range(3):
+        blocks = [np.evaluate(np.zeros(size // 96) + float(k)) for k in range(12)]
+        for _ in range(6):
             blocks = [np.evaluate(block * 0.5 + 1.0) for block in blocks]
-        return [float(block.sum()) for block in blocks]
+        return [numpy.array([float(block[5]) for block in blocks])]
 
     told: Row = {}
     names = ("evictions", "split_steps", "h2d_bytes", "d2h_bytes")
+    wanted = {
+        "chain": [(a * b + c)[:: size // 64] / (a + 1.0)[:: size // 64]], "softmax": [numpy.full((1, 128), 1 / 128)],
+        "cycle": [numpy.array([2 + (k - 2) / 64 for k in range(12)])],
+    }  # fmt: skip
     with np.config(device="cuda"), np.memory_limit(gib << 30):
-        for program in (chain, softmax, cycle):
+        for program, given in ((chain, (a, b, c)), (softmax, (rows,)), (cycle, ())):
+            operands = [np.array(x) for x in given]
             before = np.stats()
-            begin = time.perf_counter()
-            program()
-            spent, after = time.perf_counter() - begin, np.stats()
-            told[program.__name__] = {"seconds": spent, **{key: after[key] - before[key] for key in names}}
+            times = []
+            for _ in range(3):
+                begin = time.perf_counter()
+                found = program(*operands)
+                times.append(time.perf_counter() - begin)
+            after = np.stats()
+            right = all(numpy.allclose(x, y, rtol=1e-12) for x, y in zip(found, wanted[program.__name__], strict=True))
+            moved = {key: (after[key] - before[key]) // 3 for key in names}
+            told[program.__name__] = {"right": right, "seconds": [round(t, 3) for t in times], **moved}
     return told
 
 
