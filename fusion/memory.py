@@ -283,6 +283,7 @@ def idle(nodes: list[Node]) -> list[int]:
             found.append(position)
             for source in node.src:
                 edges[id(source)] = edges.get(id(source), 0) + 1
+                del source  # it would count as somebody who refers to the node looked at next
     return found
 
 

@@ -381,6 +381,12 @@ def _replaces(x: ndarray, view: View) -> bool:
     return all(e == 1 or s == c for e, s, c in zip(view.shape, view.strides, dense, strict=True))
 
 
+def _is_read(base: Base, update: Node) -> bool:
+    """Whether somebody may still need what `update` overwrites, for another value than the one that it writes."""
+    taped = tape.taped()
+    return pending_readers(base, update, taped) or lasting(base, update, taped)
+
+
 def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
     """Write part of a base at the statement: in place, renamed, or after the pending readers of the old version."""
     base = x._base
@@ -388,8 +394,9 @@ def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
     with _evaluate.lock:
         update = Node(UPDATE, "in place", x._dtype, view.shape, (base.node, value), view, 0, site)
         del value
-        taped = tape.taped()
-        if pending_readers(base, update, taped) or lasting(base, update, taped):
+        if _is_read(base, update):
+            tape.compact(thorough=True)  # values that died since an evaluation are no readers
+        if _is_read(base, update):
             most = 2 * update.nbytes >= base.node.nbytes
             if most and not (base.node.buffer and base.node.buffer.shared):
                 update.op = "rename"

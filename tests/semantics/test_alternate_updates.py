@@ -1,0 +1,67 @@
+"""Arrays that are updated in turn, each from the others, stay where they are: values that died are no readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+import offarray as np
+from offarray import config
+from offarray.fusion import memory, tape
+from offarray.runtime import trace
+
+N = 240
+
+
+def fields(library: Any) -> list[Any]:
+    rng = numpy.random.default_rng(3)
+    return [library.array(rng.random((N, N))) for _ in range(3)]
+
+
+def step(e: Any, h: Any, g: Any) -> None:
+    h[:, :-1] -= 0.5 * (e[:, 1:] - e[:, :-1])
+    g[:-1, :] += 0.5 * (e[1:, :] - e[:-1, :])
+    e[1:-1, 1:-1] += 0.5 * (g[1:-1, 1:-1] - g[:-2, 1:-1] - h[1:-1, 1:-1] + h[1:-1, :-2])
+
+
+def test_updates_in_turn_move_nothing() -> None:
+    ours, theirs = fields(np), fields(numpy)
+    with config(device="cpu", eager_size=0, faults="deferred"):
+        for _ in range(3):
+            step(*ours)
+            step(*theirs)
+        places = [x._base.node.buffer.address for x in ours]
+        before = trace.stats()["host_bytes"]
+        for _ in range(3):
+            step(*ours)
+            step(*theirs)
+        assert [x._base.node.buffer.address for x in ours] == places
+        assert trace.stats()["host_bytes"] == before
+    for a, b in zip(ours, theirs, strict=True):
+        assert numpy.array_equal(a, b)
+
+
+@pytest.mark.parametrize("kept", ["source", "value"])
+def test_what_can_still_be_asked_for_is_read_before(kept: str) -> None:
+    with config(device="cpu", eager_size=0, faults="deferred"):
+        x, e = np.array(numpy.arange(float(N))), np.array(numpy.ones(N))
+        old = numpy.array(x)
+        value = x[1:] * 2.0 if kept == "value" else x[1:]
+        x[:-1] += e[1:]
+        wanted = old[1:] * 2.0 if kept == "value" else numpy.append(old[1:-1] + 1.0, old[-1])
+        assert numpy.array_equal(value, wanted)
+
+
+def test_a_chain_of_dead_values_is_idle_as_a_whole() -> None:
+    with config(device="cpu", eager_size=0, faults="deferred"):
+        tape.compact(thorough=True)
+        before = len(tape.nodes)
+        x = np.array(numpy.ones(N))
+        y = 0.5 * (-x + x * 3.0)
+        assert len(tape.nodes) == before + 4
+        del y
+        assert len(memory.idle(tape.nodes)) == 4
+        tape.compact(thorough=True)
+        assert len(tape.nodes) == before
