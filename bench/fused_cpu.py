@@ -219,7 +219,7 @@ def main() -> None:
     measure.header(told)
     print(f"{'row':<38} {'numpy':>9} " + " ".join(f"{n:>17}" for n in names) + f" {'kernels':>8} {'/ best':>9}")
     for row in ROWS:
-        if options.only not in row.name:
+        if not any(text in row.name for text in options.only.split(",")):
             continue
         for dtype in options.dtypes.split(","):
             for n in (int(float(size)) for size in options.sizes.split(",")):

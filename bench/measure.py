@@ -22,7 +22,7 @@ def arguments(description: str, *more: tuple[str, dict[str, Any]]) -> argparse.N
     """The command line that every benchmark takes, and `more` options of one of them."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only the rows whose name holds TEXT")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only rows whose name holds TEXT, or one of several")
     parser.add_argument("--peers", default=",".join(PEERS), help="libraries to measure, of those installed")
     parser.add_argument("--seconds", type=float, default=1.0, help="least time spent on one row and library")
     parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of offarray")
@@ -58,7 +58,7 @@ def machine(libraries: Sequence[str]) -> dict[str, Any]:
     return {"cpu": model, "cores": cores, "python": platform.python_version(), "versions": versions}
 
 
-SAMPLE = 2e-3  # seconds that a sample takes at least, of as many calls as that needs
+SAMPLE = 6e-3  # seconds that a sample takes at least, of as many calls as that needs
 PAUSE = 3e-3  # threads of other libraries look for work that long before they sleep
 LEAST = 5  # samples of each call
 

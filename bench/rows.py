@@ -377,7 +377,7 @@ def f(cr, ci):
 """,
 }
 
-_POLYNOMIAL = "1.0 + x * (0.5 + x * (0.3 + x * (0.2 + x * (0.1 + x * (0.05 + x * (0.02 + x * (0.01 + x * 0.005)))))))"  # fmt: skip
+_POLYNOMIAL = "1.0 + x * (0.5 + x * (0.3 + x * (0.2 + x * (0.1 + x * (0.05 + x * (0.02 + x * (0.01 + x * 0.005)))))))"
 
 ROWS = (
     Row("scale and add", _vectors(2), "def f(a, b):\n    return a * 2.0 + b", {"numexpr": "a * 2.0 + b"}),
