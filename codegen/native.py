@@ -14,17 +14,19 @@ from collections.abc import Callable
 from functools import partial
 
 from ..runtime import cache as disk
-from ..runtime import trace
+from ..runtime import threads, trace
 from ..runtime.target import Compiled, Target
-from . import host, prepare
+from . import crew, host, prepare
 from .abi import layout
 from .kernel import Kernel, can_rerun
-from .schedule import GRAIN, Facts, Plan, UnsupportedKernel, row_plan, schedule
+from .schedule import Facts, Plan, UnsupportedKernel, row_plan, schedule
 
 NARROW = 8  # an axis of at most so many indices fills no vector well
 FEW = 4  # fewer units than this do not occupy the processor's cores
+TALL = 1 << 17  # elements that are worth units of their own
 
 _lock = threading.RLock()
+threads.crew = crew.made
 
 
 class Build:
@@ -204,6 +206,10 @@ class Choice:
     def _at(self, args: int) -> Native:
         return self.pick(tuple(self.row.from_address(args + 8 * self.first)))
 
+    def functions(self, extents: tuple[int, ...]) -> host.Functions:
+        """The callables for these extents."""
+        return self.pick(extents).functions()
+
     def body(self, args: int, low: int, high: int) -> int:
         """Run units `low` to `high`."""
         return self._at(args).functions()[0](args, low, high)
@@ -237,7 +243,7 @@ def _choice(kernel: Kernel, target: Target, key: str, usual: Native) -> Choice |
         return None
 
     def is_tall(extents: tuple[int, ...]) -> bool:
-        return math.prod(extents) >= FEW * GRAIN and 0 < facts.units(extents) < FEW
+        return math.prod(extents) >= TALL and 0 < facts.units(extents) < FEW
 
     def by_rows(checked: Kernel) -> Plan:
         found = row_plan(checked, schedule(checked))
@@ -263,4 +269,5 @@ def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
         body, finish = choice.body, choice.finish
         units, scratch = choice.units, choice.scratch
     elapsed = 1e3 * (time.perf_counter() - start)
-    return Compiled(target, key, body, finish, units, scratch, elapsed)  # type: ignore[arg-type]
+    at = None if choice is None else choice.functions
+    return Compiled(target, key, body, finish, units, scratch, elapsed, at=at)  # type: ignore[arg-type]

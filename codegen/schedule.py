@@ -21,7 +21,7 @@ CHEAP = frozenset(
     " bitwise_or bitwise_xor invert conjugate real imag isnan isfinite isinf sqrt divide square sign signbit".split()
 )
 
-GRAIN = 1 << 15  # elements in a unit of work, about
+GRAIN = 1 << 13  # elements in a unit of work, about
 COLUMNS = 512  # a unit's range of the vector axis is a multiple of this
 
 COLLECT = -2  # "store" of a fold that the units leave for each column, and `finish` combines

@@ -13,7 +13,7 @@ from offarray.runtime.pool cimport take
 
 from . import node as nodes
 from ..runtime import buffer as buffers
-from ..runtime import program, trace
+from ..runtime import program, threads, trace
 from ..runtime.buffer import allocate
 from ..runtime.config import watch
 from .lower import scalar_words
@@ -28,7 +28,25 @@ cdef int FAILED = nodes.FAILED, CONSUMED = nodes.CONSUMED, UPDATE = nodes.UPDATE
 cdef dict shared = buffers.__dict__, launches = program.__dict__, counters = trace.counters
 cdef object usual_launch = program.launch
 cdef object FRESH = "fresh", LAUNCH = "launch", PACE = "_pace", KERNELS = "kernels", BYTES = "kernel_bytes"
-cdef double GUESS = program._GUESS, SHARE = program.SHARE
+cdef double GUESS = program._GUESS, SHARE = program.SHARE, NEAR = threads.NEAR
+cdef enum:
+    ASLEEP = 0
+    POSTED = 2
+    CODE = 1
+    ROW = 2
+    FIRST = 3
+    LAST = 4
+    ANSWER = 5
+    DONE = 6
+    PATIENCE = 7
+    STEP = 16
+if any(getattr(threads, name) != value for name, value in (
+    ("ASLEEP", ASLEEP), ("POSTED", POSTED), ("CODE", CODE), ("ROW", ROW), ("FIRST", FIRST), ("LAST", LAST),
+    ("ANSWER", ANSWER), ("DONE", DONE), ("PATIENCE", PATIENCE), ("STEP", STEP),
+)):  # fmt: skip
+    raise ImportError("offarray: this extension was built for another version of runtime/threads.py")
+cdef long long LONG = threads.LONG, BRIEF = threads.BRIEF
+cdef double last_end = 0.0
 cdef tuple nothing = ()
 cdef long long SHORT = 1 << 16  # bytes: a kernel on fewer is over before another thread would have got Python's lock
 cdef bint watched = False
@@ -86,7 +104,7 @@ cdef class Stage:
         self.outputs, self.faults = outputs, faults
         step = launch.step
         compiled = step.compiled
-        self.body, self.finish, self.key = compiled.body, compiled.finish, compiled.key
+        self.body, self.finish, self.key = launch.body, launch.finish, compiled.key
         self.units, self.scratch, self.nbytes = launch.units, launch.scratch, step.nbytes
         self.fault, self.reports, self.words = launch.fault, step.faults, len(launch.row)
         self.slots, self.pointers, self.constants = len(sources), len(step.pointers), len(scalars)
@@ -139,8 +157,79 @@ cdef Buffer new_buffer(Stage stage, object nbytes):
     return made
 
 
+cdef int shares_of(Stage stage, object known) except -1:
+    """How many threads a launch is worth; the same as `program._shares`."""
+    cdef double seconds = (GUESS if known is None else <double>known) * stage.nbytes
+    if stage.units < 2 or seconds < 2 * SHARE or stage.code == NULL:
+        return 1
+    return <int>max(1, min(stage.units, <long long>threads.count(), <long long>(seconds / SHARE)))
+
+
+cdef int spread(Stage stage, long long *row, int shares) except -1:
+    """Run a launch's units by several threads, as `threads._share` does; gives how many took part."""
+    global last_end
+    cdef long long *board
+    cdef long long *slot
+    cdef long long *copies
+    cdef long long patience, address
+    cdef object error = None, crew = None
+    cdef size_t share
+    cdef int k, n, answer
+    if not threads._busy.acquire(False):
+        return 0
+    try:
+        address = threads.seats(shares - 1)
+        if not address:
+            return 0
+        share = threads._crew[0].__self__
+        copies = <long long *>PyMem_Malloc(8 * (shares - 1) * stage.words)
+        if copies == NULL:
+            raise MemoryError()
+        try:
+            board = <long long *>address
+            patience = LONG if clock() - last_end < NEAR else BRIEF
+            for k in range(shares):
+                slot = board + STEP * k
+                slot[CODE] = <long long>stage.code
+                slot[ROW] = <long long>row
+                if k:  # with fault bytes that no other thread writes
+                    memcpy(copies + (k - 1) * stage.words, row, 8 * stage.words)
+                    slot[ROW] = <long long>(copies + (k - 1) * stage.words)
+                    (<long long *>slot[ROW])[stage.fault] = slot[ROW] + 8 * (stage.fault + 2)
+                slot[FIRST] = stage.units * k // shares
+                slot[LAST] = stage.units * (k + 1) // shares
+                slot[ANSWER] = slot[DONE] = 0
+                slot[PATIENCE] = patience
+            try:
+                for k in range(1, shares):
+                    slot = board + STEP * k
+                    if slot[0] == ASLEEP:
+                        slot[0] = POSTED
+                        threads._workers[k - 1].wake()
+            except BaseException as problem:  # an interrupt: what is handed over must end first
+                error = problem
+            with nogil:
+                answer = (<kernel>share)(board, shares, 0)
+            last_end = clock()
+            if error is not None:
+                raise error
+            if answer and stage.report is not None:
+                for k in range(shares):
+                    slot = board + STEP * k
+                    if slot[ANSWER]:
+                        stage.report(slot[ROW], slot[FIRST], slot[LAST])
+            for k in range(shares - 1):
+                for n in range(stage.fault + 2, stage.words):
+                    row[n] |= copies[k * stage.words + n]
+        finally:
+            PyMem_Free(copies)
+    finally:
+        threads._busy.release()
+    return shares
+
+
 cdef object run(Stage stage, list made, list order, list leaves):
-    """Launch on the host, by one thread; None where it should be done the long way."""
+    """Launch on the host; None where it should be done the long way."""
     cdef double seconds
     cdef object pace = <object>PyDict_GetItem(launches, PACE)
     cdef PyObject *known
@@ -150,16 +239,16 @@ cdef object run(Stage stage, list made, list order, list leaves):
     cdef int *scalar
     cdef Buffer buffer
     cdef Node node
-    cdef object value, scratch = None
+    cdef object value, before, scratch = None
     cdef double number
-    cdef int n, table, answer
+    cdef int n, table, answer, shares
     if <object>PyDict_GetItem(launches, LAUNCH) is not usual_launch:
         return None  # somebody stands in for it
     if not stage.quick or watched or PyDict_GetItem(shared, FRESH) != <PyObject *>None:
         return None
     known = PyDict_GetItem(<dict>pace, stage.key)
-    if stage.units > 1 and (GUESS if known == NULL else <double><object>known) * stage.nbytes >= 2 * SHARE:
-        return None
+    before = None if known == NULL else <object>known
+    shares = shares_of(stage, before)
     row = <long long *>PyMem_Malloc(8 * (stage.words + 1))
     if row == NULL:
         raise MemoryError()
@@ -190,7 +279,12 @@ cdef object run(Stage stage, list made, list order, list leaves):
             scratch = allocate(stage.scratch)
             row[stage.fault + 1] = (<Buffer>scratch).address
         seconds = clock()
-        if stage.units and stage.code != NULL:
+        if shares > 1:
+            shares = spread(stage, row, shares)
+        if shares > 1:
+            pass
+        elif stage.units and stage.code != NULL:
+            shares = 1
             if stage.nbytes < SHORT:
                 answer = stage.code(row, 0, stage.units)
             else:
@@ -199,6 +293,7 @@ cdef object run(Stage stage, list made, list order, list leaves):
             if answer and stage.report is not None:
                 stage.report(address, 0, stage.units)
         elif stage.units:
+            shares = 1
             stage.body(address, 0, stage.units)
         if stage.finish is not None:
             stage.finish(address)
@@ -208,7 +303,10 @@ cdef object run(Stage stage, list made, list order, list leaves):
         if stage.nbytes:
             if len(<dict>pace) > 10_000:
                 (<dict>pace).clear()
-            (<dict>pace)[stage.key] = seconds / stage.nbytes
+            number = seconds * shares / stage.nbytes
+            if shares > 1:  # see `program._learn`
+                number = min(number, number if before is None else <double>before)
+            (<dict>pace)[stage.key] = number
         for n in range(stage.fault + 2, stage.words):
             if row[n]:
                 return (<char *>(row + stage.fault + 2))[: stage.reports]

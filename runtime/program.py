@@ -198,7 +198,7 @@ def _bits(word: int | float) -> int:
 class Prepared:
     """A launch with all that its extents decide worked out: what is left are addresses and scalars."""
 
-    __slots__ = ("step", "row", "fault", "units", "scratch", "words", "shot")
+    __slots__ = ("step", "row", "fault", "units", "scratch", "words", "body", "finish", "shot")
 
     def __init__(self, step: Launch) -> None:
         self.step = step
@@ -207,6 +207,9 @@ class Prepared:
         self.row = pack((*[0] * len(step.pointers), *step.words, 0, 0, *[0] * self.words))
         self.units = step.compiled.units(step.extents)
         self.scratch = step.compiled.scratch(step.extents)
+        self.body, self.finish = step.compiled.body, step.compiled.finish
+        if step.compiled.at is not None:
+            self.body, self.finish = step.compiled.at(step.extents)
         self.shot: Any = None  # for a device: shot.py's form of the launch, or False where there is none
 
 
@@ -298,11 +301,11 @@ def _run(compiled: Compiled, row: array[int], address: int, step: Prepared, nbyt
         shares = _shares(compiled, units, nbytes)
     start = _clock()
     if shares > 1:
-        _shared(compiled, row, step.fault, threads.parts(units, shares))
+        _shared(step.body, row, step.fault, threads.parts(units, shares))
     elif units:
-        compiled.body(address, 0, units)
-    if compiled.finish is not None:
-        compiled.finish(address)
+        step.body(address, 0, units)
+    if step.finish is not None:
+        step.finish(address)
     seconds = _clock() - start
     counters = trace.counters
     counters["kernels"] += 1
@@ -327,13 +330,13 @@ def _on_device(step: Launch, slots: Slots, words: array[int]) -> Faults:
     return found
 
 
-def _shared(compiled: Compiled, row: array[int], fault: int, ranges: list[tuple[int, int]]) -> None:
+def _shared(body: threads.Body, row: array[int], fault: int, ranges: list[tuple[int, int]]) -> None:
     """Run a kernel's ranges of units at the same time, and gather their fault bytes in `row`."""
     # Every part has its own row, and with it fault bytes that no other thread writes.
     rows = [row, *(row[:] for _ in ranges[1:])]
     for copy in rows[1:]:
         copy[fault] = copy.buffer_info()[0] + 8 * (fault + 2)
-    threads.run(compiled.body, [r.buffer_info()[0] for r in rows], ranges)
+    threads.run(body, [r.buffer_info()[0] for r in rows], ranges)
     for copy in rows[1:]:
         for word in range(fault + 2, len(row)):
             row[word] |= copy[word]
@@ -342,7 +345,7 @@ def _shared(compiled: Compiled, row: array[int], fault: int, ranges: list[tuple[
 # Seconds for each byte that a kernel took when it last ran, and the least time worth a thread of its own.
 _pace: dict[str, float] = {}
 _GUESS = 2e-10  # for a kernel not seen yet: 5 GB/s
-SHARE = 100e-6  # handing over and waking up cost 20 to 60 microseconds
+SHARE = 20e-6  # handing over costs a few microseconds, to a worker that sleeps too
 _clock = time.perf_counter
 
 

@@ -53,3 +53,5 @@ class Compiled(NamedTuple):
     build_ms: float
     split: Callable[[Sequence[int]], Any] | None = None  # words behind the pointers -> codegen/split.py's `Cut`
     fixed: Callable[[list[int]], Fixed] | None = None  # pointers and words, as they may be -> the call
+    # extents -> `body` and `finish` of a launch of these extents, without looking them up at each call
+    at: Callable[[tuple[int, ...]], tuple[Any, Any]] | None = None
