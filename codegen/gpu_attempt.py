@@ -1,9 +1,9 @@
-"""Roots by what is right for ordinary numbers alone, several at a time: whether they all were is asked once.
+"""Roots and quotients by what is right for ordinary numbers alone, many at a time: whether they all were is asked once.
 
 The assembler's own root asks for each number by itself, and calls a function where one is not ordinary; so roots wait
-for each other.  Here the same steps are written out without the question (`root`), everything that makes use of them is
-computed, and where a number was not ordinary all of it is computed once more as usual (`attempted`).  The bits are
-the same.
+for each other.  Here the same steps are written out without the question (`root`; quotients: gpu_division.py),
+everything that makes use of them is computed, and where a number was not ordinary all of it is computed once more as
+usual (`attempted`).  The bits are the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,37 @@ if TYPE_CHECKING:
 
 # dtype -> (least word of an ordinary number, how many words follow): of the 32 high bits, as unsigned integers
 ORDINARY = {"f4": (0x0D000000, 0x72800000), "f8": (0x03500000, 0x7CA00000)}
+
+
+class Trial:
+    """Whether the shortcuts of some code hold.
+
+    Attributes
+    ----------
+    usual : str
+        Label of the block that does everything over.
+    left : bool
+        Whether the code has left for it already.
+    fits : list of str
+        Conditions (i1) that are asked in the end.
+    """
+
+    def __init__(self, usual: str) -> None:
+        self.usual, self.left = usual, False
+        self.fits: list[str] = []
+
+    def all(self, code: Code) -> str:
+        """All conditions."""
+        fits = self.fits[0]
+        for other in self.fits[1:]:
+            fits = code.op(f"and i1 {fits}, {other}")
+        return fits
+
+    def leave(self, code: Code, fits: str) -> None:
+        """Ask at once: what is computed then needs no room beside what it is computed from."""
+        self.left, ordinary = True, code.label("ordinary")
+        branch(code, fits, ordinary, self.usual)
+        code.start(ordinary)
 
 
 def root(code: Code, dtype: str, x: str) -> tuple[str, str]:
@@ -59,24 +90,33 @@ def _root(code: Code, dtype: str, x: str) -> tuple[str, str]:
     return found, code.op(f"icmp ult i32 {code.op(f'sub i32 {word}, {least}')}, {count}")
 
 
-def attempted(emitter: DeviceEmitter, make: Callable[[], State], types: list[str]) -> State:
-    """What `make` writes, with such roots; as usual where they do not hold.  Notes of faults are those that hold."""
+def attempted(emitter: DeviceEmitter, make: Callable[[], list[tuple[str, str]]]) -> State:
+    """The registers of (type, register) that `make` writes by shortcuts, or as usual where they do not hold.
+
+    Notes of faults are those that hold; where faults are told apart there are no shortcuts.
+    """
     code = emitter.code
+    if emitter.exact:
+        return [register for _, register in make()]
     noted = [(t, where, code.op(f"load {t}, ptr {where}")) for t, where in emitter.notes()]
-    emitter.trials = []
-    quick, trials, emitter.trials = make(), emitter.trials, None
-    if not trials:
-        return quick
-    fits = trials[0]
-    for other in trials[1:]:
-        fits = code.op(f"and i1 {fits}, {other}")
-    usual, done, before = code.label("usual"), code.label("done"), code.block
-    branch(code, fits, done, usual)
-    code.start(usual)
+    former, trial = emitter.trial, Trial(code.label("usual"))
+    emitter.trial = trial
+    quick = make()
+    emitter.trial = former
+    if not trial.left and not trial.fits:
+        return [register for _, register in quick]
+    done, before = code.label("done"), code.block
+    if trial.fits:
+        branch(code, trial.all(code), done, trial.usual)
+    else:
+        code.add(f"br label %{done}")
+    code.start(trial.usual)
     known = {where for _, where, _ in noted}
     for t, where, former in [*noted, *((t, w, "0") for t, w in emitter.notes() if w not in known)]:
         code.add(f"store {t} {former}, ptr {where}")
+    emitter.usual = True
     slow, after = make(), code.block
+    emitter.usual = False
     code.add(f"br label %{done}")
     code.start(done)
-    return [phi(code, t, (a, before), (b, after)) for t, a, b in zip(types, quick, slow, strict=True)]
+    return [phi(code, t, (a, before), (b, after)) for (t, a), (_, b) in zip(quick, slow, strict=True)]

@@ -15,21 +15,22 @@ from .text import Code
 RANGE = 400  # least and greatest exponent of both numbers
 
 
-def quotient(code: Code, x: str, s: str, fits: str = "") -> str:
-    """x / s of doubles; the reciprocal of s is worked out once, wherever it is the same.
-
-    `fits` says (i1) that both are within the range, where `ordinary` has found that out for many at once.
-    """
+def quick(code: Code, x: str, s: str) -> str:
+    """x / s of doubles that are ordinary; the reciprocal of s is worked out once, wherever it is the same."""
     t = code.type("f8")
     r = code.op(f"fdiv {t} {code.const('f8', 1.0)}, {s}")
     q = code.op(f"fmul {t} {x}, {r}")
     e = code.intrinsic("fma", "f8", code.op(f"fneg {t} {q}"), s, x)
-    fast = code.intrinsic("fma", "f8", e, r, q)
-    fits = fits or ordinary(code, (x, s))
+    return code.intrinsic("fma", "f8", e, r, q)
+
+
+def quotient(code: Code, x: str, s: str) -> str:
+    """x / s of any doubles."""
+    t, fast, fits = code.type("f8"), quick(code, x, s), ordinary(code, (x, s))
     fast_block, slow, done = code.block, code.label("slow"), code.label("done")
     branch(code, fits, done, slow)
     code.start(slow)
-    usual = _divided(code, x, s)
+    usual = divided(code, x, s)
     code.add(f"br label %{done}")
     code.start(done)
     return phi(code, t, (fast, fast_block), (usual, slow))
@@ -50,7 +51,7 @@ def ordinary(code: Code, numbers: Iterable[str]) -> str:
     return code.op(f"icmp ult i32 {worst}, {2 * RANGE << 20}")
 
 
-def _divided(code: Code, x: str, s: str) -> str:
+def divided(code: Code, x: str, s: str) -> str:
     """The processor's division, written so that no compiler moves it out of its block."""
     lanes, t = code.lanes, code.type("f8")
     result = "poison"

@@ -19,9 +19,9 @@ from .emit import Emitter
 from .faults import shows
 from .frame import Frame, State, begin, branch, lanes_of
 from .gpu_access import DeviceMemory
-from .gpu_attempt import ORDINARY, root
+from .gpu_attempt import ORDINARY, Trial, root
 from .gpu_chunks import Chunks
-from .gpu_division import ordinary, quotient
+from .gpu_division import divided, ordinary, quick, quotient
 from .gpu_loops import DeviceLoops
 from .gpu_shifts import Shift
 from .gpu_threads import Group, special
@@ -37,6 +37,7 @@ EXTRA = (
 )  # fmt: skip
 COUNTERS = 4096
 SMALLER = 768
+EARLY = False
 PART = 0
 GROUPS = 0
 STACKS = 0
@@ -109,7 +110,8 @@ class DeviceEmitter(Emitter):
         self.last = last_level(kernel, variant) if variant.role == "part" else None
         self.joining = False  # the last block is at work
         self.greatest: dict[str, str] = {}  # dtype -> where the greatest exponent of its results is kept
-        self.trials: list[str] | None = None  # of shortcuts, whether they hold (i1)
+        self.trial: Trial | None = None  # of shortcuts
+        self.usual = False  # where they do not
         self.leaves = set(variant.folds) if variant.role == "part" and not variant.stores else set()
         self.memory = DeviceMemory(
             self.code, kernel, self.layout, self.domains, variant.vector, variant.aligned, variant.half, variant.natural
@@ -135,11 +137,11 @@ class DeviceEmitter(Emitter):
         self.code.lanes = frame.lanes if vector else 1
         args = tuple(self.operand(frame, s, vector) for s in v.src)
         if v.op == "divide" and v.dtype == "f8" and self._many(n):
-            frame.regs[n] = quotient(self.code, str(args[0]), str(args[1]), self._ordinary(n, str(args[1])))
+            frame.regs[n] = self._quotient(n, str(args[0]), str(args[1]))
             return
-        if v.op == "sqrt" and v.dtype in ORDINARY and self.trials is not None:
+        if v.op == "sqrt" and v.dtype in ORDINARY and self.trial is not None:
             frame.regs[n], fits = root(self.code, v.dtype, str(args[0]))
-            self.trials.append(fits)
+            self.trial.fits.append(fits)
             return
         frame.regs[n] = gpu_numerics.apply(self.code, v.op, self.sources(n), v.dtype, args)
 
@@ -153,15 +155,17 @@ class DeviceEmitter(Emitter):
         around = axes_mask(self.variant.axes) | self.domains[divisor]
         return self.variant.keep > 1 and bool(self.domains[dividend] & ~around) and not self.domains[divisor] & ~around
 
-    def _ordinary(self, n: int, divisor: str) -> str:
-        """Whether all dividends that a thread has for quotient `n`, and the divisor, are ordinary; "" where unknown."""
+    def _quotient(self, n: int, x: str, s: str) -> str:
+        """Quotient `n`: of all that a thread has it is asked once whether they are ordinary, where all are there."""
+        if self.usual:
+            return divided(self.code, x, s)
         dividend, frames = self.kernel.values[n].src[0], self.device.before
-        if any(dividend not in frame.regs for frame in frames):
-            return ""
-        if n not in self.device.ordinary and frames:
-            numbers = [str(frame.regs[dividend]) for frame in frames]
-            self.device.ordinary[n] = ordinary(self.code, [divisor, *numbers])
-        return self.device.ordinary.get(n, "")
+        if self.trial is None or not frames or any(dividend not in frame.regs for frame in frames):
+            return quotient(self.code, x, s)
+        if n not in self.device.ordinary:
+            self.device.ordinary.add(n)
+            self.trial.leave(self.code, ordinary(self.code, [s, *(str(frame.regs[dividend]) for frame in frames)]))
+        return quick(self.code, x, s)
 
     def _number(self, word: int, dtype: str) -> str:
         if dtype != "f4":
@@ -429,6 +433,9 @@ class DeviceEmitter(Emitter):
                         self.memory.guard = self.both(self.memory.guard, fits)
                 self.places = [*far, place, *([last] if row else [])]
                 self.unit(column)
+                if EARLY and high == variant.tall - 1:
+                    self.memory.flush()
+                    self.memory.deferred = []
             self.memory.flush()
             self.memory.guard = None
             code.add(f"br label %{done}")

@@ -5,6 +5,7 @@ in: a `Loop` of the plan and the frame around it; out: emitted code, and the sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .carrier import Packing, States
@@ -15,7 +16,7 @@ from .gpu_scans import OnePass
 from .kernel import Fold
 from .loops import Loops
 from .schedule import Level, Loop
-from .text import Code
+from .text import PARTS, Code, Reg, vtype
 
 if TYPE_CHECKING:
     from .gpu_emit import DeviceEmitter
@@ -38,6 +39,9 @@ def nest(loop: Loop) -> tuple[tuple[int, ...], list[Level], Level]:
 
 
 UNROLL = 4  # steps of a short loop body that are written out: so many reads are under way
+
+
+Waiting = tuple[Frame, int, Reg, str | None]  # a store: its frame, number, value, and guard
 
 
 def repeated(code: Code, lanes: int, register: str) -> str:
@@ -65,11 +69,11 @@ class DeviceLoops(Loops):
         self.first = True  # the first loop of a part that has its folds takes the chunk's range
         self.kept: dict[tuple[int, ...], list[Frame]] = {}
         self.before: list[Frame] = []  # of the loop written out, what earlier ones have left at its steps
-        self.ordinary: dict[int, str] = {}  # quotients whose operands were looked at together -> whether they fit
+        self.ordinary: set[int] = set()  # quotients whose operands were looked at together
 
     def begin(self) -> None:
         """Begin a unit."""
-        self.first, self.kept, self.before, self.ordinary = True, {}, [], {}
+        self.first, self.kept, self.before, self.ordinary = True, {}, [], set()
 
     # ------------------------------------------------------------------ a loop
     def loop(self, loop: Loop, frame: Frame) -> States:
@@ -267,13 +271,13 @@ class DeviceLoops(Loops):
         stop = self._lesser(code.op(f"add i64 {start}, %length"), device.extent(axes[1]))
 
         def at(index: str, flat: State) -> State:
-            def taken() -> State:
+            def taken() -> list[tuple[str, str]]:
                 found: State = []
                 for outer, _ in points:
                     found += packing.flat(self._body([], body, outer.enter(axes[1], index), True))
-                return found
+                return list(zip(packing.types() * len(points), found, strict=True))
 
-            result, found = [], attempted(device, taken, packing.types() * len(points))
+            result, found = [], attempted(device, taken)
             for k in range(0, len(flat), width):
                 now, elements = packing.cut(flat[k : k + width]), packing.cut(found[k : k + width])
                 result += packing.flat({n: join(code, device.kinds[n], 1, now[n], elements[n]) for n in loop.folds})
@@ -321,7 +325,8 @@ class DeviceLoops(Loops):
             total = code.op(f"mul i64 {total}, {size}")
         former = self.kept.get(axes)
         self.before = former or []
-        frames: list[Frame] = []
+
+        spots: list[tuple[Frame, str | None]] = []
         for k in range(device.variant.keep):
             safe = index = code.op(f"add i64 {device.group.number}, {k * device.variant.group}")
             within = None
@@ -329,16 +334,31 @@ class DeviceLoops(Loops):
                 within = code.op(f"icmp ult i64 {index}, {total}")
                 safe = code.op(f"select i1 {within}, i64 {index}, i64 0")
             digits = [safe] if len(axes) == 1 else device.split(safe, sizes)
-            inner = self._enter(axes, frame, digits, wide)
+            spots.append((self._enter(axes, frame, digits, wide), within))
+
+        here = device.memory.guard
+        guards = [here if within is None else device.both(here, within) for _, within in spots]
+
+        def step(k: int) -> tuple[Frame, str | None, States]:
+            inner, within = spots[k]
+            inner = inner.enter(axes[-1], inner.index[axes[-1]])
             if former is not None:
                 inner.index = {**former[k].index, **{a: inner.index[a] for a in frame.index}}
                 inner.regs = {**former[k].regs, **frame.regs}
                 inner.places = {**frame.places, **former[k].places}
-            former_guard = device.memory.guard
-            device.memory.guard = former_guard if within is None else device.both(former_guard, within)
+            guard = device.memory.guard
+            device.memory.guard = guards[k]
             elements = self._body(between, body, inner, True)
-            device.memory.guard = former_guard
-            frames.append(inner)
+            device.memory.guard = guard
+            return inner, within, elements
+
+        if former is not None and not loop.folds:  # what is left are stores
+            self._stored(lambda: [step(k) for k in range(device.variant.keep)])
+            return {}, {}
+        self.kept[axes] = []
+        for k in range(device.variant.keep):
+            inner, within, elements = step(k)
+            self.kept[axes].append(inner)
             for n in loop.folds:
                 kind = device.kinds[n]
                 joined = join(code, kind, lanes[n], states[n], elements[n])
@@ -347,9 +367,31 @@ class DeviceLoops(Loops):
                     continue
                 every = within if lanes[n] == 1 else repeat(code, "i1", lanes[n], within)
                 states[n] = choose(code, lanes[n], every, kind.types(lanes[n]), joined, states[n])
-        self.kept[axes] = frames
         self._gathered(loop, axes, states, lanes)
         return states, lanes
+
+    def _stored(self, make: Callable[[], object]) -> None:
+        """Stores of all steps, their values by shortcuts where those hold."""
+        memory, kernel = self.device.memory, self.device.kernel
+        waiting: list[Waiting] = []
+
+        def written() -> list[tuple[str, str]]:
+            outer, memory.deferred = memory.deferred, []
+            make()
+            found, memory.deferred = memory.deferred, outer
+            waiting[:] = waiting or found
+            typed: list[tuple[str, str]] = []
+            for frame, k, value, _ in found:
+                dtype = kernel.operands[kernel.stores[k].operand].dtype
+                typed += [(vtype(PARTS.get(dtype, dtype), frame.lanes), r) for r in parts(value)]
+            return typed
+
+        done, guard = attempted(self.device, written), memory.guard
+        for frame, k, value, memory.guard in waiting:
+            count = len(parts(value))
+            memory.store(frame, k, whole(done[:count]))
+            done = done[count:]
+        memory.guard = guard
 
     # ------------------------------------------------------------------ scans by a group
     def _scans(self, loop: Loop, frame: Frame) -> tuple[States, dict[int, int]]:

@@ -33,6 +33,7 @@ BIG = 80  # values of a kernel too large to be written out for several lanes
 SHELL = True
 ROUND = 0
 SKEWED = True
+TILED = 256
 LEAST = 1
 SQUARE = 1 << 17
 BOX = 256  # threads of a block that takes a box
@@ -180,7 +181,7 @@ class Choice:
         if variant.tile >= 0:
             along, across = self.extents[self.vector], self.extents[variant.tile]
             rows = points // along // across * -(-across // SIDE)
-            return Pass(variant, -(-along // SIDE) * THREADS, chunks, length, points, rows)
+            return Pass(variant, -(-along // SIDE) * variant.block, chunks, length, points, rows)
         if variant.rows:
             units //= points // self.extents[self.vector]
         rows = self._rows(variant) if variant.rows else 1
@@ -242,7 +243,7 @@ class Choice:
                 shell = (
                     SHELL and self.extents[a] == self.extents[self.vector] < SQUARE and len(loads) < len(self._whole())
                 )
-                return variant._replace(lanes=1, even=True, rows=False, tile=a, shell=bool(shell))
+                return variant._replace(lanes=1, even=True, rows=False, tile=a, shell=bool(shell), block=TILED)
         side_by_side = sum(isinstance(v.arg, Load) and v.arg.strides[self.vector] == UNIT for v in kernel.values)
         even = self.extents[self.vector] % variant.lanes == 0
         if variant.rows and even and any(v.src for v in kernel.values if isinstance(v.arg, Load)):

@@ -102,12 +102,13 @@ class Tiles:
         """The indices of the block along the axes that tiles do not run along, and where its tile begins."""
         code, emitter = self.code, self.emitter
         tiles = code.op(f"udiv i64 {code.op(f'add i64 {self.sizes[0]}, {SIDE - 1}')}, {SIDE}")
-        outer, inner = emitter.split(emitter.special("ctaid.y"), ["0", tiles])
-        column = emitter.special("ctaid.x")
+        outer, inner, column = "0", emitter.special("ctaid.y"), emitter.special("ctaid.x")
+        order = [a for a in emitter.variant.axes if a not in self.axes]
+        if order:
+            outer, inner = emitter.split(inner, ["0", tiles])
         if emitter.variant.shell:
             inner, column = self._in_shells(inner, column, tiles)
         self.corner = [code.op(f"mul i64 {k}, {SIDE}") for k in (inner, column)]
-        order = [a for a in emitter.variant.axes if a not in self.axes]
         digits = emitter.split(outer, [emitter.extent(a) for a in order]) if order else []
         return dict(zip(order, digits, strict=True))
 
@@ -119,10 +120,13 @@ class Tiles:
         code = self.code
         number = code.op(f"add i64 {code.op(f'mul i64 {row}, {tiles}')}, {column}")
         number = code.op(f"trunc i64 {number} to i32")
-        root = code.call("float", "llvm.sqrt.f32", ("float", code.op(f"uitofp i32 {number} to float")))
-        shell = code.op(f"fptoui float {root} to i32")  # exact below 2^24, and rounded up at most
+        root = code.call("float", "llvm.nvvm.sqrt.approx.ftz.f", ("float", code.op(f"uitofp i32 {number} to float")))
+        shell = code.op(f"fptoui float {root} to i32")  # of a number below 2^24: one too many or too few, at most
         above = code.op(f"icmp ugt i32 {code.op(f'mul i32 {shell}, {shell}')}, {number}")
         shell = code.op(f"sub i32 {shell}, {code.op(f'zext i1 {above} to i32')}")
+        after = code.op(f"add i32 {shell}, 1")
+        below = code.op(f"icmp ule i32 {code.op(f'mul i32 {after}, {after}')}, {number}")
+        shell = code.op(f"select i1 {below}, i32 {after}, i32 {shell}")
         rest = code.op(f"sub i32 {number}, {code.op(f'mul i32 {shell}, {shell}')}")
         other, odd = code.op(f"lshr i32 {rest}, 1"), code.op(f"trunc i32 {rest} to i1")
         found = [code.op(f"select i1 {odd}, i32 {a}, i32 {b}") for a, b in ((other, shell), (shell, other))]

@@ -162,7 +162,7 @@ def multiplied(a: ndarray, b: ndarray, dtype: DType, name: str = "matmul") -> nd
     """(..., m, k) times (..., k, n), the stacks broadcast, in the arithmetic of `dtype`."""
     lead = numpy.broadcast_shapes(a._shape[:-2], b._shape[:-2])
     a, b = spread(a, lead + a._shape[-2:]), spread(b, lead + b._shape[-2:])
-    if dtype.char in blas.TYPES:
+    if dtype.char in blas.TYPES and a._shape[-1] != 1:  # of one term cuBLAS leaves -0.0, which no sum is
         return product(cast(a, dtype), cast(b, dtype))
     tall, wide = seen(a, lambda g: g[..., None]), seen(b, lambda g: g[..., None, :, :])
     return contracted(tall, wide, dtype, -2, name)

@@ -34,7 +34,7 @@ SPECIAL = {
     "llvm.nvvm.read.ptx.sreg.": "sim_", "llvm.nvvm.barrier0": "sim_barrier", "llvm.nvvm.bar.warp.sync": "sim_warp",
     "llvm.nvvm.shfl.sync.down.i32": "sim_shfl_down", "llvm.nvvm.shfl.sync.up.i32": "sim_shfl_up",
     "llvm.nvvm.shfl.sync.idx.i32": "sim_shfl_idx", "llvm.nvvm.nanosleep": "sim_pause",
-    "llvm.nvvm.rsqrt.approx.ftz.f": "sim_rsqrt_f",
+    "llvm.nvvm.rsqrt.approx.ftz.f": "sim_rsqrt_f", "llvm.nvvm.sqrt.approx.ftz.f": "llvm.sqrt.f32",
 }  # fmt: skip
 FEATURES = llvm.get_host_cpu_features().flatten()  # half precision needs what the processor has
 _numbers = iter(range(1 << 40))

@@ -13,7 +13,7 @@ from scipy import stats
 
 import offarray as np
 from offarray import _lazy, _library_device, _library_philox, _library_random, _library_streams, _views
-from offarray.runtime import cudalib, cudalib_sort, placement, trace
+from offarray.runtime import cudalib, cudalib_blas, cudalib_sort, placement, trace
 from offarray.runtime.config import config
 from offarray.runtime.errors import FallbackError, MissingLibraryError
 
@@ -147,6 +147,24 @@ def test_results_stay_on_the_device(libraries: Any) -> None:
     z = np.evaluate(np.sort(np.abs(y), axis=0) - 1)
     assert trace.counters["d2h_bytes"] == trace.counters["h2d_bytes"] == 0
     assert z.shape == (50, 3) and trace.counters["library_steps"] == 4
+
+
+@pytest.mark.parametrize("dtype", "efdFD")
+def test_products_of_one_term_are_sums(libraries: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They begin with 0.0, so that none is -0.0; cuBLAS, which leaves -0.0 there, is not asked."""
+    monkeypatch.setattr(cudalib_blas, "gemm", None)
+    monkeypatch.setattr(cudalib_blas, "gemv", None)
+    for form in (
+        lambda m, a, b: a @ b, lambda m, a, b: m.dot(a, b), lambda m, a, b: m.einsum("ij,jk->ik", a, b),
+        lambda m, a, b: m.tensordot(a, b, 1), lambda m, a, b: m.inner(a, b.T), lambda m, a, b: (a * 1) @ (a * 0).T,
+        lambda m, a, b: m.stack([a, a]) @ b,
+    ):  # fmt: skip
+        signs = []
+        for module in (numpy, np):
+            a, b = module.full((40, 1), -1, dtype), module.zeros((1, 30), dtype)
+            made = numpy.asarray(form(module, a, b))
+            signs.append((made.dtype, numpy.signbit(made.real).any(), numpy.signbit(made.imag).any()))
+        assert signs[0] == signs[1]
 
 
 def test_memory_of_steps_is_given_back(libraries: Any) -> None:
