@@ -19,9 +19,9 @@ from setuptools.command.build_ext import build_ext
 # traceback to have been called wrongly: such modules stay Python.  Names have the links' folders, so that every room is
 # compiled under its own name.
 MODULES = (
-    "offarray._array", "offarray._direct", "offarray._errstate", "offarray._evaluate", "offarray._handle",
-    "offarray._indexing", "offarray._lazy", "offarray._ownership", "offarray._place", "offarray._record",
-    "offarray._site", "offarray._ufuncs",
+    "offarray._array", "offarray._direct", "offarray._errstate", "offarray._evaluate", "offarray._front",
+    "offarray._handle", "offarray._indexing", "offarray._lazy", "offarray._ownership", "offarray._place",
+    "offarray._record", "offarray._site", "offarray._ufuncs",
     "offarray.fusion.lower", "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.order",
     "offarray.fusion.plan", "offarray.fusion.replay", "offarray.fusion.scan", "offarray.fusion.stage",
     "offarray.fusion.tape", "offarray.fusion.view",

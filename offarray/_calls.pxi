@@ -1,4 +1,4 @@
-# Calls of ufuncs and of methods in C: part of _handle.pyx, whose functions it shares.
+# Calls of ufuncs in C: part of _handle.pyx, whose functions it shares.
 
 cdef class Called:
     """What a ufunc holds: NumPy's own, and the function in C that calls it."""
@@ -61,90 +61,6 @@ cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyOb
         if r is not None:
             return r
     return late(me, args, count, names)
-
-
-cdef class Method:
-    """A method that reads the array: NumPy's own for small work, `late` for any other."""
-
-    cdef object real, late
-    cdef bint bare  # whether it gives no arrays
-    cdef dict __dict__
-    cdef void *call
-
-    def __cinit__(self, real=None, late=None, bare=False):
-        self.real, self.late, self.bare = real, late, bare
-        self.call = <void *>call_method
-
-    def __get__(self, x, cls):
-        return self if x is None else bound(self, x)
-
-    def __getattr__(self, name):
-        return getattr(self.late, name)
-
-
-def method(late, real, bare):
-    """NumPy's `real` on small arrays, `late` on any other; `bare` if it gives no arrays."""
-    made = Method(real, late, bare)
-    vars(made).update({name: getattr(late, name) for name in ("__name__", "__qualname__", "__doc__", "__wrapped__")})
-    return made
-
-
-cdef Method _probe = Method()
-quick_call(<PyObject *>Method, <char *>&_probe.call - <char *><PyObject *>_probe)
-as_method(<PyObject *>Method)
-cdef object given_back = None
-
-
-cdef inline bint option(object x):
-    """Whether an argument is no array and holds none."""
-    if x is None or PyLong_CheckExact(x) or PyBool_Check(x) or PyFloat_CheckExact(x) or PyUnicode_CheckExact(x):
-        return True
-    if PyTuple_CheckExact(x):
-        for each in <tuple>x:
-            if not PyLong_CheckExact(each):
-                return False
-        return True
-    return False
-
-
-cdef object call_method(PyObject *callable, PyObject **args, size_t flagged, PyObject *names):
-    cdef Method me = <Method>callable
-    cdef Py_ssize_t count = counted(flagged), n
-    cdef PyObject *real[4]
-    cdef PyObject *root
-    cdef Handle x
-    cdef object a, r
-    if names == NULL and 1 <= count <= 4 and is_handle(<object>args[0]) and (<Handle>args[0]).mark == HOSTED:
-        x = <Handle>args[0]
-        a = x._np
-        real[0] = <PyObject *>a
-        for n in range(1, count):
-            if not option(<object>args[n]):
-                break
-            real[n] = args[n]
-        else:
-            if size_of(real[0]) <= eager_size:
-                r = vectorcall(me.real, real, count, NULL)
-                if <PyObject *>Py_TYPE(r) != array_class:
-                    if me.bare or type(r) in scalars:
-                        return r
-                elif r is a:
-                    return x
-                else:
-                    root = base_of(<PyObject *>r)
-                    if root == NULL:
-                        if (<PyObject *>r).ob_refcnt == 1:
-                            return fresh(r)
-                    elif root == <PyObject *>a or root == base_of(<PyObject *>a):
-                        return view(r, x)
-                return given_back(r, x)
-    return vectorcall(me.late, args, flagged, names)
-
-
-def learn(give_back):
-    """`give_back(value, handle)` makes of what NumPy returned for an array what the user sees."""
-    global given_back
-    given_back = give_back
 
 
 cdef dict parts = {}

@@ -18,9 +18,10 @@ from ._array import HOST, fresh, host, ndarray, plain, view
 from ._convert import _KIND as _KIND
 from ._convert import _PLAIN as _PLAIN
 from ._convert import FOREIGN, HANDLE, REAL, SCALARS, SEQUENCE, Handles, classify, convert, result
+from ._front import COMPILED, front
 from ._memory import foreign, native
 from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
-from ._reach import GROWING, JOINS, WIDE, enter, quick, quick_join, span
+from ._reach import GROWING, JOINS, TEXTS, WIDE, enter, quick, quick_join, rules, span
 from ._record import before_host_write
 from ._static import static
 from ._voice import MUTE, again, speak
@@ -266,13 +267,14 @@ def public(
     enter(name, run)
     joins = name in JOINS
     direct = door is host and writes is None and not always and name not in GROWING
+    asks = direct and not COMPILED  # else the front has asked
     if isinstance(real, types.BuiltinFunctionType):
         return _converter(real, name, run, door)  # type: ignore[no-any-return]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and elsewhere(kwargs.get("device")) and name != "from_dlpack":
-            return placed(call, args, kwargs)
-        if direct and args:
+            return placed(made, args, kwargs)
+        if asks and args:
             if type(args[0]) is ndarray:
                 answer = quick(run, args, kwargs)
             else:
@@ -286,9 +288,11 @@ def public(
             return composed(impl, args, kwargs)
         if writes is not None and len(args) > writes:
             before_write(args[writes])
-        return step(name, run, args, kwargs, door, call)
+        return step(name, run, args, kwargs, door, made)
 
     made = dressed(call, real)
+    if direct:
+        made = COUNTERPART[real] = front(made, run, joins=joins, told=name in TEXTS, **rules(run))
     # what a subclass's super().__array_function__ calls
     made._implementation = lambda *args, **kwargs: step(name, impl, args, kwargs, door)
     return made  # type: ignore[no-any-return]

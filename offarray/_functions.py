@@ -244,6 +244,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> An
         return NotImplemented
     if not native(x._dtype) or x._dtype.char == "e":
         return NotImplemented
+    if x._dtype.char in "fd" and _routine.at_hand((x,)):  # a product of vectors, which is the processor's library's
+        made: Any = numpy.linalg.norm(host(x), keepdims=keepdims)
+        _fallback.library("linalg.norm", made)
+        return _lazy.fresh(made) if keepdims else made
     total = (x * x).sum(keepdims=keepdims)
     return _lazy.apply(numpy.sqrt, total)
 

@@ -150,15 +150,6 @@ def give(cls: Any, methods: dict[str, Any], scalars: Any) -> None:
         setattr(cls, name, method)
 
 
-def method(late: Any, real: Any, bare: bool) -> Any:
-    """NumPy's `real` on small arrays, `late` on any other; `bare` if it gives no arrays."""
-    return late
-
-
-def learn(give_back: Any) -> None:
-    """The form in C gives back by itself what NumPy returned."""
-
-
 def part(cls: Any, name: str, made: Any) -> None:
     """Give the class an attribute that is part of an array."""
     setattr(cls, name, made)

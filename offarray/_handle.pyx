@@ -22,8 +22,6 @@ from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
 from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, num_of, size_of, spread_of
 
-from types import MethodType as bound
-
 import numpy
 
 from . import _memory
@@ -46,7 +44,6 @@ cdef extern from *:
         type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
         PyType_Modified(type);
     }
-    #define offarray_as_method(cls) (((PyTypeObject *)(cls))->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR)
     /* A class made in Python calls methods of its base by name; these slots are the base's own functions instead. */
     static void offarray_inherit(PyObject *cls, PyObject *base) {
         PyTypeObject *to = (PyTypeObject *)cls, *from = (PyTypeObject *)base;
@@ -85,7 +82,6 @@ cdef extern from *:
     object vectorcall "PyObject_Vectorcall"(object f, PyObject **args, size_t count, PyObject *names)
     size_t counted "PyVectorcall_NARGS"(size_t flagged)
     void quick_call "offarray_quick_call"(PyObject *cls, Py_ssize_t offset)
-    void as_method "offarray_as_method"(PyObject *cls)
     void call_it "offarray_call_it"(PyObject *cls, const char *name)
     void inherit "offarray_inherit"(PyObject *cls, PyObject *base)
     object at_once "offarray_op2"(int n, object x, object y)
@@ -104,7 +100,7 @@ cdef PyObject *handle_class = NULL
 cdef object kept = None  # the class itself, so that it stays
 cdef tuple nothing = ()
 cdef frozenset scalars = frozenset()
-cdef int OBJECTS = numpy.dtype(object).num
+cdef int OBJECTS = numpy.dtype(object).num, LAST_INTEGER = numpy.dtype("Q").num  # bool is the first of them
 cdef long long eager_size = 0
 cdef long long COPY = COPIES
 
@@ -159,6 +155,14 @@ cdef inline bint simple(object key):
                 return False
         return True
     return key is None or key is Ellipsis
+
+
+cdef inline bint picks(Handle key):
+    """Whether an index is a small array of integers or truths at hand, with axes."""
+    if not ready(key):
+        return False
+    cdef PyObject *a = <PyObject *>key._np
+    return axes_of(a) > 0 and num_of(descr_of(a)) <= LAST_INTEGER and size_of(a) <= eager_size
 
 
 cdef void scatter(Handle x) noexcept:
@@ -385,11 +389,29 @@ cdef class Handle:
                     return fresh(r)
                 if root == <PyObject *>a or root == base_of(<PyObject *>a):
                     return view(r, self)
+            elif is_handle(key) and size_of(<PyObject *>a) <= eager_size and picks(<Handle>key):
+                if num_of(descr_of(<PyObject *>a)) != OBJECTS:
+                    r = PyObject_GetItem(a, (<Handle>key)._np)
+                    root = base_of(<PyObject *>r)
+                    if root == NULL:
+                        return fresh(r)
+                    if <PyObject *>Py_TYPE(<object>root) == array_class and base_of(root) == NULL:
+                        if root.ob_refcnt == 1:
+                            return view(r, fresh(<object>root))  # a new array in another order
         return late_getitem(self, key)
 
     def __setitem__(self, key, value):
         cdef Handle y
         cdef Py_ssize_t size
+        if self.mark == HOSTED and is_handle(key) and size_of(<PyObject *>self._np) <= eager_size and picks(<Handle>key):
+            if is_scalar(value):
+                PyObject_SetItem(self._np, (<Handle>key)._np, value)
+                return
+            if is_handle(value) and num_of(descr_of(<PyObject *>self._np)) != OBJECTS:
+                y = <Handle>value
+                if ready(y) and size_of(<PyObject *>y._np) <= eager_size:
+                    PyObject_SetItem(self._np, (<Handle>key)._np, y._np)
+                    return
         if self.mark == HOSTED and simple(key):  # nothing is pending on its memory
             size = size_of(<PyObject *>self._np)
             if is_handle(value):

@@ -217,20 +217,35 @@ def gufunc(real: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
     return answer
 
 
+# Methods of random generators that a device has, those that it has in a stream of its own, and those of which threads
+# make NumPy's numbers: names with the place of `size` among the arguments.
 DRAWN = frozenset("random uniform integers choice".split())
 FAST = frozenset(
     "standard_normal standard_exponential normal lognormal gumbel exponential rayleigh weibull pareto".split()
 )
 
 
+SHARED = {
+    "random": 0, "standard_normal": 0, "standard_exponential": 0, "uniform": 2, "normal": 2, "lognormal": 2,
+    "laplace": 2, "logistic": 2, "gumbel": 2, "integers": 2, "gamma": 2, "beta": 2, "exponential": 1, "rayleigh": 1,
+    "weibull": 1, "pareto": 1, "power": 1, "standard_gamma": 1, "chisquare": 1, "standard_t": 1, "poisson": 1,
+    "triangular": 3,
+}  # fmt: skip
+
+
 def draw(name: str, generator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a method of a random generator draws on a device, or NotImplemented."""
-    if name not in DRAWN and (name not in FAST or settings.random != "fast"):
-        return NotImplemented
-    module = importlib.import_module("._library_random", __package__)
-    if module.by_host():
-        return module.draw(name, generator, args, kwargs) if name in DRAWN else NotImplemented
-    return _answered(f"random.{name}", lambda: module.draw(name, generator, args, kwargs))
+    """What a method of a random generator draws on a device or by several threads, or NotImplemented."""
+    answer = NotImplemented
+    if name in DRAWN or (name in FAST and settings.random == "fast"):
+        module = importlib.import_module("._library_random", __package__)
+        if not module.by_host():
+            answer = _answered(f"random.{name}", lambda: module.draw(name, generator, args, kwargs))
+    if answer is NotImplemented and name in SHARED:
+        drawing = importlib.import_module("._drawing", __package__)
+        answer = drawing.drawn(name, generator, args, kwargs)
+        if answer is not NotImplemented:
+            _fallback.library("random." + name, answer)
+    return answer
 
 
 def select(x: ndarray, mask: ndarray) -> Any:

@@ -18,11 +18,8 @@ from ._library_device import as_type, evaluated, np, op, seen
 from ._library_streams import BOOL, STREAMS, U8, WORD, high_word
 from .fusion.node import READ, Node
 from .fusion.view import View, contiguous
-from .runtime import placement, threads
+from .runtime import placement
 from .runtime.config import settings
-
-# The host's kernels take several times as long for a number as NumPy, and divide the numbers among threads.
-HOST_SIZE, HOST_THREADS = 1 << 20, 8
 
 DType = numpy.dtype[Any]
 F8, F4 = numpy.dtype("f8"), numpy.dtype("f4")
@@ -124,8 +121,6 @@ def _bounded(stream: Any, count: int, reach: int, kind: DType) -> Node:
     if not threshold:
         took(count)
         return value
-    if by_host():
-        raise _Small  # draws that are left out: the host selects no quicker than NumPy draws
     kept = op("greater_equal", rest, threshold, dtype=BOOL)
     return _selected(kept, value, count, took)
 
@@ -189,16 +184,13 @@ def _asked(size: Any, itemsize: int) -> tuple[int, tuple[int, ...]]:
     found = None if size is None else _count(size)
     if found is None or found[0] <= settings.eager_size:
         raise _Small
-    if by_host():
-        if found[0] < HOST_SIZE or threads.count() < HOST_THREADS:
-            raise _Small
-    elif placement.where() == "auto" and not placement.on_device((), found[0] * itemsize):
+    if placement.where() == "auto" and not placement.on_device((), found[0] * itemsize):
         raise _Small
     return found
 
 
 def by_host() -> bool:
-    """Whether kernels of the host make the numbers."""
+    """Whether no device makes the numbers."""
     where = placement.where()
     return not where.startswith("cuda") and (where != "auto" or placement.absent())
 

@@ -49,6 +49,8 @@ def high_word(x: Node, y: Node) -> Node:
 class Stream:
     """The state of a generator, read and set under its lock."""
 
+    real: Any  # NumPy's class of such generators
+
     def __init__(self, source: Any) -> None:
         self.source = source
         self.told = source.state
@@ -60,6 +62,10 @@ class Stream:
 
     def advance(self, words: int) -> tuple[dict[str, Any], int]:
         """The state after so many words, and the last of them (0 for none)."""
+        raise NotImplementedError
+
+    def between(self, before: dict[str, Any], after: dict[str, Any]) -> int:
+        """How many words were drawn from one state to a later one."""
         raise NotImplementedError
 
     def words(self, count: int) -> Node:
@@ -142,6 +148,8 @@ def _stepped(factor: list[Node], summand: list[Node], state: list[Node]) -> list
 class Pcg64(Stream):
     """PCG64, whose output is XSL RR."""
 
+    real = numpy.random.PCG64
+
     def __init__(self, source: Any) -> None:
         super().__init__(source)
         self.state, self.increment = self.told["state"]["state"], self.told["state"]["inc"]
@@ -178,6 +186,16 @@ class Pcg64(Stream):
         last = (word >> turn | word << (64 - turn)) & WORD
         return {"state": {"state": state, "inc": self.increment}}, last
 
+    def between(self, before: dict[str, Any], after: dict[str, Any]) -> int:
+        """How many words were drawn from one state to a later one, bit by bit: the lowest k recur after 2^k words."""
+        state, wanted = before["state"]["state"], after["state"]["state"]
+        factor, summand, bit, found = MULTIPLIER, self.increment, 1, 0
+        while state != wanted:
+            if (state ^ wanted) & bit:
+                state, found = (state * factor + summand) & WIDE, found | bit
+            factor, summand, bit = factor * factor & WIDE, (factor + 1) * summand & WIDE, bit << 1
+        return found
+
 
 # ---------------------------------------------------------------------- Philox
 def block(counter: list[int], key: list[int]) -> list[int]:
@@ -192,6 +210,8 @@ def block(counter: list[int], key: list[int]) -> list[int]:
 
 class Philox4x64(Stream):
     """Philox, whose words come four at a time, the first ones from a buffer."""
+
+    real = numpy.random.Philox
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
@@ -240,5 +260,10 @@ class Philox4x64(Stream):
         state = {"counter": numpy.array(counter, U8), "key": numpy.array(self.key, U8)}
         return {"state": state, "buffer": numpy.array(buffer, U8), "buffer_pos": used}, buffer[used - 1]
 
+    def between(self, before: dict[str, Any], after: dict[str, Any]) -> int:
+        """How many words were drawn from one state to a later one."""
+        first, last = (4 * int(s["state"]["counter"][0]) + int(s["buffer_pos"]) for s in (before, after))
+        return last - first
 
-STREAMS: dict[Any, Any] = {numpy.random.PCG64: Pcg64, numpy.random.Philox: Philox4x64}
+
+STREAMS: dict[Any, Any] = {own.real: own for own in (Pcg64, Philox4x64)}

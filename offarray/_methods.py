@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy
 
-from . import _bufferslot, _dispatch, _handle, _memory, _views
+from . import _bufferslot, _dispatch, _front, _handle, _memory, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, plain, view, wrap
 from ._dispatch import SCALARS, Handles, before_write, convert, quick, result, step, written
 from ._flags import flagsobj, flatiter, setflags
+from ._front import front
 from ._handle import restart, views
+from ._reach import rules
 from ._standard import checked_version
 from ._voice import MUTE, again, speak
 from .runtime.config import settings
@@ -404,8 +406,9 @@ def install(cls: Any) -> None:
         method.__doc__ = getattr(RealArray, name).__doc__
         method.__wrapped__ = real = getattr(RealArray, name)  # what inspect.signature reads
         often = name in READS or name in LEAVES
-        setattr(cls, name, _handle.method(method, real, name in LEAVES) if often else method)
-    _handle.learn(lambda value, x: result(value, Handles([x]), 4))  # held here, by its caller in C and by `result`
+        setattr(cls, name, front(method, real, bare=name in LEAVES, **rules(real)) if often else method)
+    # a value is held here, by its caller in C and by `result`
+    _front.learn(lambda value, handles: result(value, Handles(handles), 4))
     for name in ("shape", "dtype"):
         if hasattr(RealArray, "_set_" + name):
             setattr(cls, "_set_" + name, _sets(name))

@@ -16,6 +16,7 @@ from ._record import borrowers, current
 from ._scalar import KINDS
 from ._site import here, text
 from .fusion.node import FAILED, LEAF, Base, Node
+from .runtime import late
 from .runtime.errors import BorrowError
 
 
@@ -129,7 +130,8 @@ def evaluate(*arrays: Any) -> Any:
         handle = x._handle if type(x) in KINDS else x
         if type(handle) is ndarray and handle._at is not True:
             nodes.append(current(handle))
-    _evaluate.evaluate(nodes)
+    if nodes or late.used:
+        _evaluate.evaluate(nodes)
     return arrays[0] if len(arrays) == 1 else arrays
 
 

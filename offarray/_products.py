@@ -30,6 +30,11 @@ def _vectors(a: Any, b: Any) -> bool:
     return a._dtype == b._dtype and native(a._dtype) and a._dtype.char in "fdilqILQ" and not _lazy.small((a, b))
 
 
+def _by_library(a: ndarray, b: ndarray) -> bool:
+    """Whether the product is the processor's library's: of floats at hand it is as fast as memory, by all cores."""
+    return _routine.at_hand((a, b)) if a._dtype.char in "fd" else _routine.modest((a, b))
+
+
 def vector_product(a: ndarray, b: ndarray, name: str) -> Any:
     """Sum of the products of two vectors; `name` is what warnings call it."""
     dtype, site = a._dtype, _record.here()
@@ -41,7 +46,7 @@ def vector_product(a: ndarray, b: ndarray, name: str) -> Any:
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Product of two vectors; see `numpy.dot`.  Other products are the library's."""
-    if out is not None or not _vectors(a, b) or not a._shape[0] or _routine.modest((a, b)):
+    if out is not None or not _vectors(a, b) or not a._shape[0] or _by_library(a, b):
         return NotImplemented
     return vector_product(a, b, "dot")
 
@@ -54,7 +59,7 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 def matmul(a: Any, b: Any) -> Any:
     """`a @ b` of two vectors."""
-    if not _vectors(a, b) or not a._shape[0] or _routine.modest((a, b)):
+    if not _vectors(a, b) or not a._shape[0] or _by_library(a, b):
         return NotImplemented
     return vector_product(a, b, "matmul")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy
@@ -44,6 +45,7 @@ FREE = frozenset(
 )
 GROWING = frozenset("outer kron meshgrid linalg.outer".split())  # results as large as their operands' product
 JOINS = frozenset("concatenate concat stack vstack hstack dstack column_stack row_stack".split())
+TEXTS = frozenset(("einsum",))  # functions that are told what to do by a text in front
 _free: set[Any] = {getattr(RealArray, n) for n in FREE if hasattr(RealArray, n)}
 _light: set[Any] = {getattr(RealArray, n) for n in LIGHT if hasattr(RealArray, n)}
 
@@ -53,6 +55,16 @@ def span(name: str) -> int:
     if name in WIDE and not settings.device.startswith("cuda"):
         return SPAN * settings.eager_size
     return settings.eager_size
+
+
+@cache
+def bounded(text: str) -> bool:
+    """Whether what `einsum` is told costs and gives no more than one of its operands has elements."""
+    left, arrow, wanted = text.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if not arrow or not all(t.isalpha() and len(set(t)) == len(t) for t in terms):
+        return False
+    return any(set(left) - {","} | set(wanted) <= set(t) for t in terms)
 
 
 def widen(name: str, *implementations: Any) -> None:
@@ -68,7 +80,14 @@ def enter(name: str, implementation: Any) -> None:
             known.add(implementation)
 
 
-_QUICK = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue), *map(type, map(numpy.dtype, "?bhilqfdFD"))}
+def rules(implementation: Any) -> dict[str, bool]:
+    """What the tables say of what runs a public function or method."""
+    known = {"wide": _wide, "light": _light, "free": _free}
+    return {name: implementation in found for name, found in known.items()}
+
+
+# Types of arguments that are no arrays and hold none.
+OPTIONS = _PLAIN | {type, slice, type(Ellipsis), type(numpy._NoValue), *map(type, map(numpy.dtype, "?bhilqfdFD"))}
 
 
 def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -91,7 +110,7 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
                 return NotImplemented
             room -= b.size
             rest.append(b)
-        elif t in _QUICK or ((t is tuple or t is list) and set(map(type, v)) <= _QUICK):
+        elif t in OPTIONS or ((t is tuple or t is list) and set(map(type, v)) <= OPTIONS):
             rest.append(v)
         else:
             return NotImplemented
@@ -100,7 +119,7 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     ):  # fmt: skip
         return NotImplemented
     for v in kwargs.values():
-        if type(v) not in _QUICK and not (type(v) is tuple and set(map(type, v)) <= _QUICK):
+        if type(v) not in OPTIONS and not (type(v) is tuple and set(map(type, v)) <= OPTIONS):
             return NotImplemented
     try:
         made = impl(a, *rest, **kwargs)
@@ -137,13 +156,22 @@ def quick_join(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         real.append(a)
         if not native(a.dtype):
             room -= (SPAN - 1) * settings.eager_size
-    if room < 0 or not set(map(type, args[1:])) <= _QUICK or not set(map(type, kwargs.values())) <= _QUICK:
+    if room < 0 or not set(map(type, args[1:])) <= OPTIONS or not set(map(type, kwargs.values())) <= OPTIONS:
         return NotImplemented
     try:
         made = impl(real, *args[1:], **kwargs)
     except TypeError:
         made = again(impl, real, *args[1:], **kwargs)
     return fresh(made) if made.base is None else result(made, Handles(args[0]), 3)
+
+
+def product_at_once(x: Any, y: Any) -> bool:
+    """Whether a product of matrices at hand is NumPy's at once, with no more elements than `SPAN` allows."""
+    reach = SPAN * settings.eager_size
+    if x.size + y.size > reach or not 0 < x.ndim <= 2 or not 0 < y.ndim <= 2 or _away():
+        return False
+    rows, columns = (x.shape[0] if x.ndim == 2 else 1), (y.shape[1] if y.ndim == 2 else 1)
+    return bool(rows * columns <= reach and x.dtype.char in "fdFD" and x.dtype.isnative and y.dtype == x.dtype)
 
 
 def _away() -> bool:

@@ -98,9 +98,12 @@ def read(x: Operand, shape: Shape, order: tuple[int, ...]) -> Node:
         if node.shape == () and x._offset == 0 and node.dtype == x._dtype:
             return node
         return Node(READ, "", x._dtype, (), (node,), View(x._offset, (), ()))
+    if node.shape is shape and node.dtype is x._dtype and x._shape is shape and len(shape) == 1:
+        return node
     strides = broadcast_strides(x, shape)
-    shape = tuple(shape[a] for a in order)
-    strides = tuple(strides[a] for a in order)
+    if len(order) > 1:
+        shape = tuple(shape[a] for a in order)
+        strides = tuple(strides[a] for a in order)
     if x._offset == 0 and shape == node.shape and node.dtype == x._dtype:
         if all(s == c or e == 1 for s, c, e in zip(strides, contiguous(shape, x._dtype.itemsize), shape, strict=True)):
             return node
@@ -199,6 +202,13 @@ def fold(
 ) -> ndarray:
     """Record a reduction of the handle `x` over `axes` (ascending, not negative), its elements cast to `loop` first."""
     shape = x._shape
+    if len(axes) == len(shape) and not keepdims and type(x) is ndarray:
+        given = current(x)
+        if given.shape is shape and given.dtype is loop:  # all of an array that is the whole of its base in C order
+            node = fold_node(given, monoid, axes, dtype, site)
+            result = make(Base(node), 0, (), (), dtype)
+            commit(node, [x])
+            return result
     order = tuple(range(len(shape))) if monoid.startswith("arg") else order_of([x], shape)
     given = read(x, shape, order)
     source = cast(given, loop, _errstate.armed(), site)
@@ -220,7 +230,9 @@ def fold(
 
 def fold_node(source: Node, monoid: str, axes: tuple[int, ...], dtype: DType, site: Any, keep: str = "last") -> Node:
     """The node of a fold of `source`, a dense node, over its own axes."""
-    shape = source.shape if keep != "last" else tuple(e for d, e in enumerate(source.shape) if d not in axes)
+    shape = source.shape
+    if keep == "last":
+        shape = () if len(axes) == len(shape) else tuple(e for d, e in enumerate(shape) if d not in axes)
     fault = _errstate.armed() & (OVER | INVALID) if monoid in ("add", "multiply") and dtype.kind in "fc" else 0
     node = Node(FOLD, monoid, dtype, shape, (source,), (monoid, axes, keep), fault if keep == "last" else 0, site)
     node.alias = "reduce"

@@ -151,11 +151,18 @@ def gathered(x: Array, index: Array) -> Any:
     return made.handle()
 
 
+def at_hand(operands: Any) -> bool:
+    """Whether operands are ready on the host, and work stays there."""
+    return (
+        all(map(_lazy.is_ready, operands))
+        and not settings.device.startswith("cuda")
+        and not any(map(is_elsewhere, operands))
+    )
+
+
 def modest(operands: Any) -> bool:
     """Whether operands are ready, and NumPy's single pass over them costs less than recording."""
-    if not all(map(_lazy.is_ready, operands)) or settings.device.startswith("cuda") or any(map(is_elsewhere, operands)):
-        return False
-    return sum(map(_lazy.elements, operands)) <= SPAN * settings.eager_size
+    return at_hand(operands) and sum(map(_lazy.elements, operands)) <= SPAN * settings.eager_size
 
 
 def is_elsewhere(x: Any) -> bool:

@@ -29,6 +29,7 @@ from ._dispatch import SCALARS, Handles, before_write, convert, result
 from ._errstate import _extobj_contextvar, _state
 from ._handle import Called, Handle
 from ._hosted import hosted
+from ._reach import product_at_once
 from ._scalar import KINDS
 from ._voice import MUTE, again, loud
 from .runtime.config import settings
@@ -364,18 +365,21 @@ def _stay(operands: Sequence[Any]) -> bool:
 
 def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
     real = uf.real
+    product = real is numpy.matmul
     record: Any = _direct.nothing if real is numpy.power else _direct.binary
     late: Any = _lazy.power if real is numpy.power else _lazy.late
 
     def forward(self: Any, other: Any) -> Any:
         me: Handle = self
         t = type(other)
+        pair = False
         if t is ndarray:
             y: Handle = other
             at = y._at
             if at is HOST or at == other._base.node.serial:
                 b = y._np
                 room = settings.eager_size - b.size
+                pair = True
             else:
                 room = -1
         elif t in SCALARS:
@@ -384,10 +388,9 @@ def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
         else:
             return _slow(self, other, op, uf, False)
         at = me._at
-        if (
-            (at is HOST or at == self._base.node.serial)
-            and me._np.size <= room
-            and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b)))
+        if (at is HOST or at == self._base.node.serial) and (
+            (me._np.size <= room and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b))))
+            or (product and pair and product_at_once(me._np, b))
         ):
             try:
                 r = op(me._np, b)

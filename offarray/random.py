@@ -30,7 +30,7 @@ def _many(args: tuple[Any, ...]) -> bool:
 
 
 def _drawing(real: Any, name: str, inner: bool = False) -> Any:
-    drawn = name in _library.DRAWN or name in _library.FAST  # kernels may make these
+    drawn = name in _library.SHARED or name in _library.DRAWN or name in _library.FAST  # not NumPy alone makes these
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if drawn and type(self) is Generator and (kwargs or _many(args)):

@@ -35,6 +35,7 @@ cdef extern from *:
     #define offarray_descr(a) (((offarray_array *)(a))->descr)
     #define offarray_num(d) (((offarray_dtype *)(d))->type_num)
     #define offarray_nd(a) (((offarray_array *)(a))->nd)
+    #define offarray_extents(a) (((offarray_array *)(a))->dimensions)
     #define offarray_base(a) (((offarray_array *)(a))->base)
     #define offarray_data(a) ((long long)((offarray_array *)(a))->data)
     """
@@ -44,4 +45,5 @@ cdef extern from *:
     PyObject *base_of "offarray_base"(PyObject *a)
     long long data_of "offarray_data"(PyObject *a)
     int axes_of "offarray_nd"(PyObject *a)
+    Py_ssize_t *extents_of "offarray_extents"(PyObject *a)
     int num_of "offarray_num"(PyObject *dtype)

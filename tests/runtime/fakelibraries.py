@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 import scipy.linalg.lapack as lapack
 
-from offarray import _library
+from offarray import _library, _library_linalg
 from offarray.runtime import cudalib, cudalib_sort
 
 from . import fakedevice
@@ -481,7 +481,12 @@ def content(array: Any) -> Any:
 
 @contextmanager
 def installed(rates: Any = None) -> Iterator[Any]:
-    """The fake device, with these libraries on it; with `rates` the setting `device` is "auto"."""
+    """The fake device, with these libraries on it; with `rates` the setting `device` is "auto".
+
+    Factorisations of matrices of any size are the libraries'.
+    """
+    quicker = dict(_library_linalg.HOST)
+    _library_linalg.HOST.update(dict.fromkeys(quicker, 0))
     made = {"cublas": Blas(), "cufft": Fft(), "cusolverDn": Solver()}
     former = cudalib.module, cudalib_sort.compute
     package = Compute()
@@ -495,3 +500,4 @@ def installed(rates: Any = None) -> Iterator[Any]:
             yield SimpleNamespace(device=device, **made)
         finally:
             cudalib.module, cudalib_sort.compute = former
+            _library_linalg.HOST.update(quicker)

@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import offarray as np  # noqa: E402
+from offarray import _library_linalg  # noqa: E402
 from offarray.runtime import trace  # noqa: E402
 from offarray.runtime.config import config  # noqa: E402
 from tests.runtime import librarycases as table  # noqa: E402
@@ -90,6 +91,7 @@ PARTS["draws"] = {f"{n} {d}": d for n, d in enumerate(table.DRAWS)}
 PARTS["large"] = dict(large()) if "large" in sys.argv else {}
 PARTS["orders_large"] = dict(large_orders()) if "orders_large" in sys.argv else {}
 SHOWN = 6  # tracebacks
+_library_linalg.HOST.update(dict.fromkeys(_library_linalg.HOST, 0))  # small matrices too
 
 
 def agrees(name: str, case: Any) -> None:

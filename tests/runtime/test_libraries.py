@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import offarray as np
-from offarray import _lazy, _library_device, _library_philox, _library_random, _library_streams, _views
+from offarray import _lazy, _library_device, _library_linalg, _library_philox, _library_streams
 from offarray.runtime import cudalib, cudalib_blas, cudalib_sort, placement, trace
 from offarray.runtime.config import config
 from offarray.runtime.errors import FallbackError, MissingLibraryError
@@ -219,21 +219,21 @@ def test_a_missing_library_is_told_and_the_host_computes() -> None:
             np.array(x) @ np.array(x)
 
 
-@pytest.mark.parametrize("bits", ["PCG64", "Philox"])
-def test_the_host_draws_large_arrays_by_kernels(monkeypatch: pytest.MonkeyPatch, bits: str) -> None:
-    monkeypatch.setattr(_library_random, "HOST_SIZE", 1000)
-    with config(device="cpu", eager_size=100, threads=8):
-        theirs, ours = (m.random.Generator(getattr(m.random, bits)(5)) for m in (numpy, np))
-        recorded = 0
-        for draw in (*DRAWS, ("integers", (0, 1 << 20, (3, 5000))), ("random", (1_100_000,)), *DRAWS[::-1]):
-            want, got = draw_of(theirs, draw), draw_of(ours, draw)
-            recorded += type(got) is np.ndarray and _views.is_pending(got)
-            compare(got, want)
-            assert (numpy.asarray(got) == numpy.asarray(want)).all(), draw
-            assert str(ours.bit_generator.state) == str(theirs.bit_generator.state), draw
-        assert recorded > 10
-    with config(device="cpu", threads=2):
-        assert not _views.is_pending(np.random.default_rng(1).random(5000))
+@pytest.mark.parametrize("side", [20, 40])
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eigvalsh"])
+def test_small_matrices_are_factored_where_that_is_quicker(libraries: Any, name: str, side: int) -> None:
+    _library_linalg.HOST.update(dict.fromkeys(_library_linalg.HOST, 30))
+    x = numpy.random.default_rng(2).standard_normal((side, side))
+    x = x + x.T
+    given = np.array(x) * 1.0
+    np.evaluate(given)
+    trace.reset()
+    made, want = getattr(np.linalg, name)(given), getattr(numpy.linalg, name)(x)
+    assert (trace.counters["library_steps"] > 0) == (side > 30)
+    assert not trace.counters["fallbacks"]
+    if name in ("svd", "eigh"):
+        made, want = (made.S, want.S) if name == "svd" else (made.eigenvalues, want.eigenvalues)
+    compare(made, want)
 
 
 @pytest.mark.parametrize("nbytes", [0, 8])
