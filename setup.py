@@ -25,7 +25,8 @@ MODULES = (
     "offarray.fusion.lower", "offarray.fusion.memory", "offarray.fusion.node", "offarray.fusion.order",
     "offarray.fusion.plan", "offarray.fusion.replay", "offarray.fusion.scan", "offarray.fusion.stage",
     "offarray.fusion.tape", "offarray.fusion.view",
-    "offarray.runtime.buffer", "offarray.runtime.copies", "offarray.runtime.late", "offarray.runtime.placement",
+    "offarray.runtime.buffer", "offarray.runtime.copies", "offarray.runtime.cuda", "offarray.runtime.late",
+    "offarray.runtime.placement",
     "offarray.runtime.pool", "offarray.runtime.program", "offarray.runtime.residency", "offarray.runtime.shot",
     "offarray.runtime.supply",
 )  # fmt: skip

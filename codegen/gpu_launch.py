@@ -18,6 +18,7 @@ from . import builtin, host
 
 @cache
 def _library() -> int:
+    """Address of the driver's function."""
     library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     return ctypes.cast(library.cuLaunchKernel, ctypes.c_void_p).value or 0
 

@@ -24,6 +24,8 @@ from .node import LEAF, PENDING, READY, UPDATE, Base, Node, Shape
 from .plan import Plan, Step, pending_order
 from .view import View, contiguous, decompose, disjoint, identity, place
 
+WHOLE = 1 << 18  # bytes of a base up to which all of it is copied at once, rather than strips round a box
+
 
 def _counts(nodes: list[Node]) -> list[int]:
     return [getrefcount(node) for node in nodes]
@@ -204,7 +206,7 @@ class Outputs:
         most = 2 * math.prod(view.shape) * node.dtype.itemsize >= base.nbytes
         if node.op == "rename" or (hazard and most and not old.shared):
             new = allocate(old.nbytes)
-            boxed = _boxed(base, view, node.dtype) if base.nbytes == old.nbytes else None
+            boxed = _boxed(base, view, node.dtype) if base.nbytes == old.nbytes > WHOLE else None
             rest = self.before if boxed is None else self.after  # strips once old and new are where the kernel runs
             rest.append(Move(old, new, base, view, node.dtype, boxed))
             self.buffers.append(new)

@@ -82,11 +82,11 @@ def perform(
     begun = True
     try:
         for copy in stage.before:
-            _copy(copy, tables)
+            _copy(stage, copy, tables)
         slots = [made[n] if table == MADE else tables[table][n].buffer for table, n in stage.sources]
         found = program.launch(stage.launch, slots, scalars)
         for copy in stage.after:
-            _copy(copy, tables)
+            _copy(stage, copy, tables)
     except BaseException as error:
         begun = getattr(error, "begun", True)
         lost = begun and (update or bool(taken))
@@ -113,7 +113,11 @@ def _buffer(tables: Any, where: tuple[int, int]) -> Any:
     return tables[MADE][number] if table == MADE else tables[table][number].buffer
 
 
-def _copy(copy: Copy, tables: Any) -> None:
+def _copy(stage: Stage, copy: Copy, tables: Any) -> None:
+    shot = stage.launch.shot
+    if shot and copy.base is not None and copy.boxed is None:
+        if shot.duplicate(_buffer(tables, copy.source), _buffer(tables, copy.target)):
+            return
     base = None if copy.base is None else tables[LEAVES][-1 - copy.base] if copy.base < 0 else tables[ORDER][copy.base]
     Move(_buffer(tables, copy.source), _buffer(tables, copy.target), base, copy.view, copy.dtype, copy.boxed).run()
 

@@ -340,12 +340,12 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
         node.state = RUNNING
     try:
         if stage.before:
-            copies(stage.before, made, order, leaves)
+            copies(stage, stage.before, made, order, leaves)
         found = None if stage.placed else run(stage, made, order, leaves)
         if found is None:
             found = launch(stage, made, order, leaves)
         if stage.after:
-            copies(stage.after, made, order, leaves)
+            copies(stage, stage.after, made, order, leaves)
     except BaseException as error:
         begun = getattr(error, "begun", True)
         for node in done:
@@ -372,9 +372,13 @@ cpdef perform(Stage stage, list order, list leaves, list faults, list consumed):
         faults += [(order[p], bits) for p, bits in zip(stage.faults, found) if bits]
 
 
-cdef copies(tuple wanted, list made, list order, list leaves):
+cdef copies(Stage stage, tuple wanted, list made, list order, list leaves):
     """Copies before or after a launch."""
+    shot = stage.launch.shot if stage.placed else None
     for source, target, number, view, dtype, boxed in wanted:
+        if shot and number is not None and boxed is None:
+            if shot.duplicate(place(source, made, order, leaves), place(target, made, order, leaves)):
+                continue
         base = None if number is None else leaves[-1 - number] if number < 0 else order[number]
         Move(place(source, made, order, leaves), place(target, made, order, leaves), base, view, dtype, boxed).run()
 

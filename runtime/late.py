@@ -35,6 +35,9 @@ _rooms: dict[int, Room] = {}  # by id of the device
 _held = 0
 
 
+_NOTHING = bytes(ROOM)
+
+
 class Room:
     """Host memory that the kernels of a device can write."""
 
@@ -47,20 +50,26 @@ class Room:
 
             self.host = device.pinned(ROOM, mapped=True)
             self.pointer = int(cuda.call("cuMemHostGetDevicePointer", self.host, 0))
+        self.bytes = memoryview((ctypes.c_uint8 * ROOM).from_address(self.host)).cast("B")
+        self.bytes[:] = bytes(ROOM)
         self.used = 0
 
-    def told(self) -> bytes:
-        """What launches have left; nothing where all is well."""
-        return ctypes.string_at(self.host, self.used).strip(b"\0")
+    def told(self) -> bool:
+        """Whether launches have left anything: all is well where they have not."""
+        return self.bytes[: self.used].tobytes() != _NOTHING[: self.used]
 
     def take(self, nbytes: int) -> tuple[int, int] | None:
         """(address, the device's address) of bytes that are 0; None where all are taken."""
-        first, self.used = self.used, self.used + (nbytes + 15 & -8)
-        if self.used > ROOM:
-            self.used = first
+        first, last = self.used, self.used + (nbytes + 7 & -8)
+        if last > ROOM:
             return None
-        ctypes.memset(self.host + first, 0, nbytes)
+        self.used = last
         return self.host + first, self.pointer + first
+
+    def clear(self) -> None:
+        """Begin anew: no launch that was given a place is under way."""
+        self.bytes[: self.used] = bytes(self.used)
+        self.used = 0
 
 
 class Said(NamedTuple):
@@ -82,11 +91,11 @@ class Late:
         self.device, self.address, self.count = device, address, count
         self.look = look  # finds the fault bytes; None where the launch has left them itself
         self.buffers: list[Any] = []
-        self.nodes: list[Said] = []
+        self.nodes: list[tuple[int, int, str, str, Any]] = []
 
     def about(self, nodes: Iterable[Any]) -> None:
         """The nodes that the fault bytes belong to."""
-        self.nodes = [Said(n.serial, n.fault, n.alias, n.op, n.site) for n in nodes]
+        self.nodes = [(n.serial, n.fault, n.alias, n.op, n.site) for n in nodes]
 
     @property
     def noted(self) -> bytes:
@@ -98,7 +107,8 @@ class Late:
         noted = self.noted
         if not any(noted):
             return []
-        return [(node, b) for node, b in zip(self.nodes, self.look() if self.look else noted, strict=False) if b]
+        said = self.look() if self.look else noted
+        return [(Said(*node), b) for node, b in zip(self.nodes, said, strict=False) if b]
 
 
 Faults = bytes | Late  # what a launch says of its faults
@@ -118,6 +128,12 @@ def room(device: Any, nbytes: int) -> tuple[int, int] | None:
     return taken
 
 
+def place(device: Any, nbytes: int) -> tuple[int, int] | None:
+    """The same for a launch that has begun to look at what it touches: nothing is settled on its account."""
+    here = _rooms.get(id(device))
+    return None if here is None else here.take(nbytes)
+
+
 def leave(device: Any, address: int, count: int, look: Callable[[], bytes] | None) -> None:
     """The launch under way has been started, and its faults are to be looked at later."""
     global left
@@ -129,8 +145,9 @@ def keep(late: Late, buffers: list[Any]) -> None:
     global _held
     if late.look is not None:
         late.buffers = buffers
-        protected.update(id(b.device) for b in buffers)
-        _held += sum(b.nbytes for b in buffers)
+        for buffer in buffers:
+            protected.add(id(buffer.device))
+            _held += buffer.nbytes
     waiting.append(late)
 
 
@@ -149,16 +166,18 @@ def settle() -> None:
         protected.clear()
         _held = 0
         for device in {id(late.device): late.device for late in mine}.values():
-            device.synchronize()
+            if getattr(device, "done", -1) != device.launches:
+                device.synchronize()
         former, opened = opened, False
         try:
-            for late in mine:
-                found.extend(late.bits())
+            if any(here.told() for here in _rooms.values()):
+                for late in mine:
+                    found.extend(late.bits())
         finally:
             opened = former
-        if not waiting:
+        if not waiting and not opened:  # else one that is under way has a place already
             for here in _rooms.values():
-                here.used = 0
+                here.clear()
 
 
 def tell() -> None:
@@ -172,9 +191,13 @@ def tell() -> None:
 def check(now: bool) -> None:
     """After an evaluation: settle if something is known to be wrong, if many wait, or `now`; and report it."""
     if waiting:
-        many = len(waiting) >= MOST or _held > getattr(waiting[0].device, "memory", 1 << 30) // SHARE
-        if now or many or any(here.told() for here in _rooms.values()):
+        if now or len(waiting) >= MOST or _held > getattr(waiting[0].device, "memory", 1 << 30) // SHARE:
             settle()
+        else:
+            for here in _rooms.values():
+                if here.told():
+                    settle()
+                    break
     if found:
         tell()
 

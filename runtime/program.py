@@ -229,12 +229,11 @@ def shot_of(step: Prepared) -> Any:
 
 def room(step: Prepared, nbytes: int) -> Buffer:
     """Memory for a value that the launch makes, where it makes it."""
-    shot = shot_of(step)
-    if shot:
-        from .shot import blank  # needs a driver
-
-        return blank(shot.device, nbytes)
-    return allocate(nbytes)
+    shot = step.shot
+    if shot is None:
+        shot = shot_of(step)
+    made: Buffer = shot.blank(nbytes) if shot else allocate(nbytes)
+    return made
 
 
 def launch(step: Launch | Prepared, slots: Slots, scalars: Sequence[tuple[int, int]] = ()) -> Faults:

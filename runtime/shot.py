@@ -30,18 +30,6 @@ def narrowed(word: int) -> int:
     return ctypes.c_uint32.from_buffer(number).value
 
 
-def blank(device: Any, nbytes: int) -> Buffer:
-    """A buffer for a value that a device makes; without memory where there is none yet."""
-    made = Buffer(None, 0, nbytes, False, True)  # type: ignore[arg-type]
-    made.device = copy = Copy(device, nbytes, False)
-    try:
-        copy.obtain(made, 0, nbytes)
-    except MemoryLimitError:
-        return made
-    copy.last = nbytes
-    return made
-
-
 def ready(device: Any, prepared: Any) -> Shot | None:
     """The launch of `prepared` made ready for a device; None where its kernel cannot be."""
     step = prepared.step
@@ -61,6 +49,17 @@ class Shot:
         self.words = list(prepared.row[: prepared.fault])
         self.written = [n for n, way in enumerate(self.step.access) if way != "r"]
 
+    def blank(self, nbytes: int) -> Buffer:
+        """A buffer for a value that the launch makes; without memory where there is none yet."""
+        made = Buffer(None, 0, nbytes, False, True)  # type: ignore[arg-type]
+        made.device = copy = Copy(self.device, nbytes, False)
+        try:
+            copy.obtain(made, 0, nbytes)
+        except MemoryLimitError:
+            return made
+        copy.last = nbytes
+        return made
+
     def fire(self, slots: Sequence[Buffer], scalars: Sequence[tuple[int, int]] = ()) -> Faults | None:
         """Launch on these buffers; None where it has to be done the long way, and nothing has happened.
 
@@ -75,23 +74,21 @@ class Shot:
         if fixed.reports and not late.allowed:
             return None
         with lock:
-            place, scratch = (0, 0), 0
-            if fixed.reports:
-                late.opened = True
-                found = late.room(device, fixed.reports)
-                late.opened = False
-                if found is None:
-                    return None
-                place = found
+            place: tuple[int, int] | None = (0, 0)
+            scratch = 0
             if fixed.scratch:  # before the operands are looked at: others may have to make room for it
                 scratch = supply.take(device, fixed.scratch)
             try:
-                row = self._row(slots)
-                if row is None:
-                    return None
                 if late.protected:
                     for n in self.written:
                         late.before(slots[step.pointers[n][0]].device)
+                row = self._row(slots)
+                if row is None:
+                    return None
+                if fixed.reports:
+                    place = late.place(device, fixed.reports)
+                    if place is None:
+                        return None
                 for number, bits in scalars:
                     row[len(step.pointers) + number] = bits
                 self._launch(slots, row, place[1], scratch)
@@ -107,6 +104,23 @@ class Shot:
             read = [n for n, way in enumerate(step.access) if way == "r"]
             late.keep(left, [slots[step.pointers[n][0]] for n in read])
             return left
+
+    def duplicate(self, source: Buffer, target: Buffer) -> bool:
+        """Copy all of a buffer within the device; False where something has to move first."""
+        device = self.device
+        if device.lost:
+            return False
+        with lock:
+            late.before(target.device)
+            for buffer in (source, target):
+                here = buffer.device
+                if here is None or here.device is not device or here.public or here.outside or buffer.shared:
+                    return False
+                if not here.pointer or here.first or here.last < buffer.nbytes:
+                    return False
+            device.move(target.device.pointer, source.device.pointer, source.nbytes)
+            target.device.written()
+        return True
 
     def _row(self, slots: Sequence[Buffer]) -> list[int] | None:
         """Addresses and words; None where something has to move first."""

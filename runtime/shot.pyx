@@ -69,6 +69,10 @@ cdef Py_ssize_t HOST = offset_of(copy_class, "host"), PUBLIC = offset_of(copy_cl
 cdef Py_ssize_t USED = offset_of(copy_class, "used"), BEFORE = offset_of(copy_class, "before")
 cdef Py_ssize_t PEEKS = offset_of(copy_class, "peeks"), PARTS = offset_of(copy_class, "parts")
 cdef Py_ssize_t THERE = offset_of(copy_class, "there")
+cdef Py_ssize_t NBYTES = offset_of(copy_class, "nbytes"), HIGH = offset_of(copy_class, "high")
+cdef object blueprint = Copy(None, 0, False)
+cdef list places = [offset_of(copy_class, name.encode()) for name in Copy.__slots__]
+cdef object take = supply.take, note = supply.note
 cdef dict events = trace.__dict__, counters = trace.counters, lateness = late.__dict__
 cdef object KERNELS = "kernels", BYTES = "kernel_bytes", EVENTS = "events", ALLOWED = "allowed", PROTECTED = "protected"
 cdef object acquire = lock.acquire, release = lock.release, tick = supply.tick, zero = 0, no = bool(0)
@@ -94,20 +98,6 @@ def narrowed(word):
     """The bits of a double as those of a 32-bit float."""
     number = ctypes.c_float(struct.unpack("d", struct.pack("Q", word))[0])
     return ctypes.c_uint32.from_buffer(number).value
-
-
-def blank(device, nbytes):
-    """A buffer for a value that a device makes; without memory where there is none yet."""
-    cdef Buffer made = Buffer.__new__(Buffer)
-    made.nbytes = nbytes
-    made._pooled = True
-    made.device = copy = Copy(device, nbytes, False)
-    try:
-        copy.obtain(made, 0, nbytes)
-    except MemoryLimitError:
-        return made
-    copy.last = nbytes
-    return made
 
 
 def later(again, words):
@@ -222,6 +212,36 @@ cdef class Shot:
         PyMem_Free(self.writes)
         PyMem_Free(self.narrows)
 
+    def blank(self, nbytes):
+        """A buffer for a value that the launch makes; without memory where there is none yet."""
+        cdef Buffer made = Buffer.__new__(Buffer)
+        cdef PyObject *copy
+        cdef PyObject *value
+        cdef Py_ssize_t n
+        made.nbytes = nbytes
+        made._pooled = True
+        fresh = Copy.__new__(Copy)
+        copy = <PyObject *>fresh
+        for n in range(len(places)):  # as a new one is
+            value = slot(<PyObject *>blueprint, <Py_ssize_t>(<list>places)[n])
+            if value != NULL:
+                set_slot(copy, <Py_ssize_t>(<list>places)[n], value)
+        parts, there = [], []
+        set_slot(copy, PARTS, <PyObject *>parts)
+        set_slot(copy, THERE, <PyObject *>there)
+        set_slot(copy, DEVICE, <PyObject *>self.device)
+        set_slot(copy, NBYTES, <PyObject *>nbytes)
+        made.device = fresh
+        try:
+            pointer = take(self.device, nbytes)
+        except MemoryLimitError:
+            return made
+        set_slot(copy, POINTER, <PyObject *>pointer)
+        set_slot(copy, HIGH, <PyObject *>nbytes)
+        set_slot(copy, LAST, <PyObject *>nbytes)
+        note(fresh, made, nbytes)
+        return made
+
     def fire(self, list slots, scalars=()):
         """Launch on these buffers; None where it has to be done the long way, and nothing has happened."""
         cdef object found = None, place = None, left = None
@@ -233,21 +253,23 @@ cdef class Shot:
             return None
         acquire()
         try:
-            if self.reports:
-                late.opened = True
-                place = late.room(self.device, self.reports)
-                late.opened = False
-                if place is None:
-                    return None
-                address, fault = place
             if self.scratch:  # before the operands are looked at: others may have to make room for it
                 scratch = supply.take(self.device, self.scratch)
             try:
                 memcpy(self.head, self.usual, 8 * (self.fault + 2))
                 for number, bits in scalars:
                     self.head[self.pointers + <Py_ssize_t>number] = <long long><unsigned long long>bits
+                if <object>PyDict_GetItem(lateness, PROTECTED):
+                    for n in range(self.pointers):
+                        if self.writes[n]:
+                            late.before((<Buffer>slots[self.slots[n]]).device)
                 if not self.look(slots):
                     return None
+                if self.reports:
+                    place = late.place(self.device, self.reports)
+                    if place is None:
+                        return None
+                    address, fault = place
                 if self.again is not None:
                     found = partial(later, self.again, (<char *>self.head)[: 8 * (self.fault + 2)])
                 self.launch(slots, fault, scratch)
@@ -264,6 +286,37 @@ cdef class Shot:
         finally:
             release()
 
+    def duplicate(self, Buffer source, Buffer target):
+        """Copy all of a buffer within the device; False where something has to move first."""
+        cdef PyObject *copy
+        cdef Buffer buffer
+        if self.device.lost:
+            return False
+        acquire()
+        try:
+            late.before(target.device)
+            for buffer in (source, target):
+                if not self.held(buffer):
+                    return False
+                copy = <PyObject *>buffer.device
+                if <long long><object>slot(copy, FIRST) or <long long><object>slot(copy, LAST) < buffer.nbytes:
+                    return False
+            self.device.move(target.device.pointer, source.device.pointer, source.nbytes)
+            target.device.written()
+        finally:
+            release()
+        return True
+
+    cdef bint held(self, Buffer buffer) except -1:
+        """Whether the device has the buffer, and nobody else looks at it."""
+        cdef PyObject *copy
+        if buffer.device is None or buffer.foreign or (buffer._export is not None and buffer.shared):
+            return False
+        copy = <PyObject *>buffer.device
+        if type_of(copy) != copy_class or slot(copy, DEVICE) != <PyObject *>self.device:
+            return False
+        return slot(copy, PUBLIC) == <PyObject *>no and slot(copy, POINTER) != <PyObject *>zero
+
     cdef bint look(self, list slots) except -1:
         """Fill in addresses; false where something has to move first."""
         cdef Py_ssize_t n
@@ -273,15 +326,11 @@ cdef class Shot:
         now = tick()
         for n in range(self.pointers):
             buffer = <Buffer?>slots[self.slots[n]]
-            if buffer.device is None or buffer.foreign or (buffer._export is not None and buffer.shared):
+            if not self.held(buffer):
                 return False
             copy = <PyObject *>buffer.device
-            if type_of(copy) != copy_class:  # others look at it
-                return False
-            if slot(copy, DEVICE) != <PyObject *>self.device or slot(copy, PUBLIC) != <PyObject *>no:
-                return False
             pointer, offset = <long long><object>slot(copy, POINTER), self.spans[3 * n]
-            if not pointer or pointer & 15:
+            if pointer & 15:
                 return False
             if offset + self.spans[3 * n + 1] < <long long><object>slot(copy, FIRST):
                 return False
@@ -290,10 +339,6 @@ cdef class Shot:
             set_slot(copy, BEFORE, slot(copy, USED))
             set_slot(copy, USED, <PyObject *>now)
             self.head[n] = pointer + offset
-        if <object>PyDict_GetItem(lateness, PROTECTED):
-            for n in range(self.pointers):
-                if self.writes[n]:
-                    late.before((<Buffer>slots[self.slots[n]]).device)
         return True
 
     cdef int launch(self, list slots, long long fault, long long scratch) except -1:
