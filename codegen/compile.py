@@ -12,10 +12,10 @@ import llvmlite
 import numpy
 
 from ..runtime import cache as disk
-from ..runtime import trace
+from ..runtime import late, trace
 from ..runtime.config import settings
 from ..runtime.target import Compiled, Target
-from . import native
+from . import native, prepare
 from .host import host_target
 from .kernel import Kernel
 from .schedule import supported
@@ -112,7 +112,12 @@ def device_target() -> Target:
 
     assert gpu  # loaded with the device, not with the first kernel
 
+    made: list[str] = []
+    prepare.background((lambda: made.append(nvptx.small()),))  # the context takes longer
     device = cuda.device()
+    if type(device) is cuda.Device:
+        late.ready(device)
+        prepare.background((lambda: device.assemble(made[0] if made else nvptx.small()),))
     found = nvptx.device_target(device.arch)
     if device.number:  # code is loaded for one device
         found = found._replace(features=f"{found.features},device{device.number}")

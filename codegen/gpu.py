@@ -5,6 +5,7 @@ in: a kernel; out: a `Compiled` whose body launches on the current device.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import time
@@ -125,9 +126,27 @@ class Builder:
             for n in step.variant.folds if step.variant.role == "part" and not step.variant.stores else ():
                 values[n] = size
                 size += 8 * value_words(self.kernel, n) * step.points
+        self._together([p.variant for p in passes if p.units])
         launches = tuple(Launch(p, self._start(p), values_of(p.variant)) for p in passes if p.units)
         size += size & 8  # neighbours' states are read 16 bytes at a time
         return Recipe(launches, size + states, size, values, signals)
+
+    def _together(self, variants: list[Variant]) -> None:
+        """Make the entries of a call: the driver assembles one while LLVM writes the next."""
+        missing = [v for v in dict.fromkeys(variants) if v not in self.functions]
+        if len(missing) < 2 or type(cuda.device()) is not cuda.Device:
+            return
+
+        def one(variant: Variant) -> None:
+            with contextlib.suppress(Exception):  # whoever needs it meets the same again
+                self.function(variant)
+
+        others = [threading.Thread(target=one, args=(v,)) for v in missing[1:]]
+        for thread in others:
+            thread.start()
+        one(missing[0])
+        for thread in others:
+            thread.join()
 
     def _start(self, step: Pass) -> Callable[[list[int]], None]:
         """What launches a pass."""

@@ -16,9 +16,10 @@ from ..runtime import cache as disk
 from ..runtime import trace
 from ..runtime.errors import CompileError, DeviceError
 from ..runtime.target import Target
-from . import llvm
+from . import bitcode, llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
+_OWN = ("__nv_", "__internal_")  # how libdevice's functions are called
 LIBDEVICE = "nvvm/libdevice/libdevice.10.bc"
 
 _lock = threading.RLock()
@@ -113,29 +114,25 @@ def libdevice_path() -> str | None:
 
 
 @cache
-def _libdevice() -> tuple[bytes, str]:
-    """The library, and what tells it from others."""
+def _libdevice() -> bitcode.Library:
+    """The library."""
     path = libdevice_path()
     if path is None:
         raise CompileError("libdevice.10.bc is missing: install the package nvidia-nvvm, or set CUDA_HOME")
     with open(path, "rb") as file:
-        data = file.read()
-    return data, disk.digest(data)
+        return bitcode.Library(file.read())
 
 
-@cache
-def _function(name: str, arch: str) -> bytes:
-    """Bitcode of one function and of what that calls: going through the whole library takes 100 times as long."""
-    data, which = _libdevice()
-    key = disk.digest(which, name, llvm.version())
-    found = disk.load(key, counted=False)
-    if found is None:
-        library = llvm.Module(data)
-        library.keep({name})
-        library.drop_unused(_machine(arch))
-        found = library.bitcode()
-        disk.store(key, found)
-    return found
+def _complete(module: llvm.Module, layout: str) -> None:
+    """Link what a module calls of libdevice, and what that calls."""
+    while True:
+        missing = {name for name, declared in module.functions().items() if declared and name.startswith(_OWN)}
+        if not missing or not (missing := missing & _libdevice().names.keys()):
+            return
+        part = llvm.Module(_libdevice().part(missing))
+        part.keep(missing)
+        part.place(TRIPLE, layout)
+        module.link(part)
 
 
 def module_of(text: str, arch: str) -> llvm.Module:
@@ -145,14 +142,30 @@ def module_of(text: str, arch: str) -> llvm.Module:
     layout = machine.layout
     module.place(TRIPLE, layout)
     functions = module.functions()
-    for name in [name for name, declared in functions.items() if declared and name.startswith("__nv_")]:
-        library = llvm.Module(_function(name, arch))
-        library.place(TRIPLE, layout)
-        module.link(library)
+    _complete(module, layout)
     module.keep({name for name, declared in functions.items() if not declared})
     module.verify()
     module.optimise(machine, 3, vectors=False)  # lanes are explicit
     return module
+
+
+_SMALL = """
+define ptx_kernel void @small(ptr %p, double %x) {
+  %a = load double, ptr %p
+  %b = fmul double %a, %x
+  store double %b, ptr %p
+  ret void
+}
+"""
+
+
+def small() -> str:
+    """PTX of next to nothing: whoever needs a kernel later finds LLVM ready, and libdevice read."""
+    llvm.load()
+    if libdevice_path() is not None:
+        with _lock:
+            _libdevice()
+    return ptx(_SMALL, f"sm_{ARCHITECTURES[0]}")
 
 
 def ptx(text: str, arch: str) -> str:

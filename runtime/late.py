@@ -128,6 +128,12 @@ def room(device: Any, nbytes: int) -> tuple[int, int] | None:
     return taken
 
 
+def ready(device: Any) -> None:
+    """Make the room of a device, which takes as long as a small kernel from disk."""
+    if id(device) not in _rooms:
+        _rooms[id(device)] = Room(device)
+
+
 def place(device: Any, nbytes: int) -> tuple[int, int] | None:
     """The same for a launch that has begun to look at what it touches: nothing is settled on its account."""
     here = _rooms.get(id(device))
