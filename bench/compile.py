@@ -1,12 +1,13 @@
 """What the first evaluation of an expression costs: planning, code generation, assembling, loading.
 
-    python bench/compile.py [--device cpu,cuda] [--json FILE] [--times N]
+    python bench/compile.py [--device cpu,cuda] [--settings NAME=VALUE ...] [--json FILE] [--times N]
 
-Each figure is the median of fresh processes.  The clock starts after the import, and on a device after its context and
-the arrays are there; nothing has been evaluated before.  *cold*: nothing on disk.  *from disk*: by a second process
-with the same cache.  *again*: the same expression in the same process.  *other sizes*: milliseconds and builds (code
-generated, or loaded) of the same expression for other extents, alignments and scalars.  *plan*: planning and lowering
-500 nodes, and their replay.
+Each figure is the median of fresh processes, whose modules Python has compiled before.  The clock starts after the
+import, and on a device after its context and the arrays are there; nothing has been evaluated before.  *cold*: nothing
+on disk.  *new*: other kernels are on disk.  *from disk*: by another process with the same cache.
+*again*: the same expression in the same process.  *other sizes*: milliseconds and builds (code generated, or loaded) of
+the same expression for other extents, alignments and scalars.  *plan*: planning and lowering 500 nodes, and their
+replay.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import datetime
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -50,9 +52,15 @@ def rows(np: Any, a: Any, b: Any, s: float) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
+def another(np: Any, a: Any, b: Any, s: float) -> Any:
+    """An expression that has nothing in common with the others."""
+    return np.floor(a) - b
+
+
 ROWS: dict[str, Callable[..., Any]] = {
     "5 operations": chain, "with exp and log": transcendental, "norm": normalised, "softmax": rows,
 }  # fmt: skip
+BYTECODE = os.path.join(tempfile.gettempdir(), f"offarray-bench-{os.getpid()}")
 SIZES = (100_001, 99_990, 65_536, 120_000, 77_777)
 
 
@@ -79,6 +87,8 @@ def child(name: str, device: str) -> dict[str, Any]:
         return _planning(np)
     rng = numpy.random.default_rng(0)
 
+    form = ROWS.get(name, another)
+
     def arrays(n: int) -> tuple[Any, Any]:
         made = np.array(rng.random(n)), np.array(rng.random(n))
         if device != "cpu":
@@ -88,7 +98,7 @@ def child(name: str, device: str) -> dict[str, Any]:
 
     def timed(x: tuple[Any, Any], s: float) -> float:
         start = time.perf_counter()
-        np.evaluate(ROWS[name](np, *x, s))
+        np.evaluate(form(np, *x, s))
         wait()
         return 1e3 * (time.perf_counter() - start)
 
@@ -145,9 +155,11 @@ def _planning(np: Any) -> dict[str, Any]:
     return {"first": statistics.median(planned), "again": statistics.median([timed(1007) for _ in range(7)])}
 
 
-def process(name: str, device: str, cache: str) -> dict[str, Any]:
+def process(name: str, device: str, cache: str, settings: list[str]) -> dict[str, Any]:
     """What a fresh process found."""
-    environment = {**os.environ, "OFFARRAY_CACHE_DIR": cache}
+    environment = {**os.environ, "OFFARRAY_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": BYTECODE}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment |= {"OFFARRAY_" + key.upper(): value for key, _, value in (s.partition("=") for s in settings)}
     line = [sys.executable, __file__, "--child", name, device]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -156,18 +168,18 @@ def process(name: str, device: str, cache: str) -> dict[str, Any]:
     return found
 
 
-def row(name: str, device: str, times: int) -> dict[str, Any]:
+def row(name: str, device: str, times: int, settings: list[str]) -> dict[str, Any]:
     """The figures of one expression on one device."""
-    cold, disk, last = [], [], {}
+    kinds: dict[str, list[float]] = {"cold": [], "new": [], "from disk": []}
     for _ in range(times):
         with tempfile.TemporaryDirectory() as cache:
-            os.chmod(cache, 0o700)
-            cold.append(process(name, device, cache)["first"])
-            last = process(name, device, cache)
-            disk.append(last["first"])
-    return {
-        "name": name, "device": device, "cold": statistics.median(cold), "from disk": statistics.median(disk), **last,
-    }  # fmt: skip
+            kinds["cold"].append(process(name, device, cache, settings)["first"])
+            last = process(name, device, cache, settings)
+            kinds["from disk"].append(last["first"])
+        with tempfile.TemporaryDirectory() as cache:
+            process("another", device, cache, settings)
+            kinds["new"].append(process(name, device, cache, settings)["first"])
+    return {"name": name, "device": device, **{kind: statistics.median(v) for kind, v in kinds.items()}, **last}
 
 
 def main() -> None:
@@ -175,6 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--device", default="cpu", help="devices, with commas between")
+    parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of offarray")
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     parser.add_argument("--times", type=int, default=5, help="processes for each figure")
     options = parser.parse_args()
@@ -184,14 +197,18 @@ def main() -> None:
     told: dict[str, Any] = {
         "benchmark": "compile", "machine": measure.machine([]), "date": datetime.date.today().isoformat(), "rows": [],
     }  # fmt: skip
-    print("milliseconds          device    cold  from disk    again  other sizes  builds")
-    for device in options.device.split(","):
+    devices = [value for key, _, value in (s.partition("=") for s in options.settings) if key == "device"]
+    others = [s for s in options.settings if not s.startswith("device=")]
+    print("milliseconds          device    cold      new  from disk    again  other sizes  builds")
+    for device in devices or options.device.split(","):
+        process("another", device, BYTECODE, others)  # Python compiles the modules
         for name in (*ROWS, "plan"):
-            found = row(name, device, options.times)
+            found = row(name, device, options.times, others)
             told["rows"].append(found)
-            others = f"{found['others']:12.2f} {found['builds']:7d}" if "builds" in found else ""
-            figures = f"{found['cold']:7.1f} {found['from disk']:10.2f} {found['again']:8.2f}"
-            print(f"{name:21} {device:6} {figures} {others}", flush=True)
+            sizes = f"{found['others']:12.2f} {found['builds']:7d}" if "builds" in found else ""
+            figures = f"{found['cold']:7.1f} {found['new']:8.1f} {found['from disk']:10.2f} {found['again']:8.2f}"
+            print(f"{name:21} {device:6} {figures} {sizes}", flush=True)
+    shutil.rmtree(BYTECODE)
     measure.write(options.json, told)
 
 
