@@ -3,8 +3,7 @@
 in: addresses of a kernel's functions; out: `body(args, first, last)` and `finish(args)`, which release Python's lock.
 Where the interpreter is not CPython with its lock, ctypes calls the code.
 
-`text` says in LLVM IR what the bodies are.  For x86-64 they stand below ready made, as compiling them takes as long as
-compiling a kernel does; tests/codegen/test_builtin.py makes them anew and compares.
+`text` says in LLVM IR what the bodies are.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
-
-from .image import Image
 
 _BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _FINISH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
@@ -102,37 +99,6 @@ def text() -> str:
         passed = ", ".join(["ptr %a0", *(f"i64 %a{n}" for n in range(1, count))])
         made.append(_METHOD.format(name=name, count=count, reads=reads, passed=passed))
     return "".join(made)
-
-
-IMAGE = Image(
-    bytes.fromhex(
-        "4883ec284889f8488b7f088b70108b5018448b40200f1040280f1144241048c744242000000000c744240800000000c7042401000000b9"
-        "0100000041b901000000ff104883c428c30f1f8400000000004157415641554154534883fa030f858a0000004989f449be000000000000"
-        "000041ffd64889c3498b3c2441ffd64989c6498b7c240849bd000000000000000041ffd54989c7498b7c241041ffd54989c448b8000000"
-        "0000000000ffd04885c0754848b80000000000000000ffd04989c54c89f74c89fe4c89e2ffd389c348b800000000000000004c89efffd0"
-        "4863fb48b80000000000000000ffd0eb0e48b80000000000000000ffd031c05b415c415d415e415fc366662e0f1f840000000000415741"
-        "56534883fa0175634989f649bf000000000000000041ffd74889c3498b3e41ffd74989c648b80000000000000000ffd04885c0754248b8"
-        "0000000000000000ffd04989c74c89f7ffd389c348b800000000000000004c89ffffd04863fb48b80000000000000000ffd0eb0e48b800"
-        "00000000000000ffd031c05b415e415fc3"
-    ),
-    {"offarray_launch_body": 0, "offarray_call_body": 80, "offarray_call_finish": 272},
-    [],
-    [
-        (104, "PyLong_AsVoidPtr", 0),
-        (135, "PyLong_AsLongLong", 0),
-        (162, "PyErr_Occurred", 0),
-        (179, "PyEval_SaveThread", 0),
-        (207, "PyEval_RestoreThread", 0),
-        (225, "PyLong_FromLong", 0),
-        (239, "PyErr_BadArgument", 0),
-        (288, "PyLong_AsVoidPtr", 0),
-        (313, "PyErr_Occurred", 0),
-        (330, "PyEval_SaveThread", 0),
-        (352, "PyEval_RestoreThread", 0),
-        (370, "PyLong_FromLong", 0),
-        (384, "PyErr_BadArgument", 0),
-    ],
-)  # fmt: skip
 
 
 def usable() -> bool:

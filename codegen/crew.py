@@ -13,9 +13,8 @@ from __future__ import annotations
 import platform
 from functools import cache
 
-from ..runtime import cache as disk
 from ..runtime import threads
-from . import builtin, host
+from . import builtin, host, mathlib
 
 _X86 = "@llvm.x86.sse2.pause()"
 _ARM = "@llvm.aarch64.hint(i32 1)"
@@ -168,15 +167,9 @@ def made() -> threads.Crew | None:
     source = text()
     if source is None or not builtin.usable():
         return None
-    target = host.host_target()
-    key = disk.digest(source, repr(target))
-    packed = disk.load(key, counted=False)
-    if packed is None:
-        packed = host.pack(host.build(source, target), ["usleep"])
-        disk.store(key, packed)
+    names = f"{_NAME}_body", f"{_NAME}_finish"
     try:
-        share, serve = host.callables(packed, _NAME, True)
+        found = host.common(source, names, ["usleep"], mathlib.resolve)
     except LookupError:
         return None
-    assert serve is not None
-    return share, serve
+    return host.callable_at(3, found[names[0]]), host.callable_at(1, found[names[1]])

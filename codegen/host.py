@@ -10,13 +10,13 @@ import marshal
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from ..runtime import cache as disk
 from ..runtime import trace
 from ..runtime.target import Target
-from . import builtin, engine, image, llvm, mathlib
+from . import builtin, engine, image, llvm, mathlib, ready
 
 OPT = 1  # of instruction selection; the vectors are explicit, and no pass pipeline runs
 
@@ -134,7 +134,7 @@ def pack(code: bytes, externs: Iterable[str]) -> bytes:
 _MARSHAL = 2  # a version of the format that every Python reads
 
 
-def link(packed: bytes, names: Iterable[str]) -> dict[str, int]:
+def link(packed: bytes, names: Sequence[str], resolve: Callable[[str], int] = mathlib.resolve) -> dict[str, int]:
     """Load code: the addresses of the functions `names`.
 
     Raises
@@ -145,9 +145,9 @@ def link(packed: bytes, names: Iterable[str]) -> dict[str, int]:
     kind, code, *rest = marshal.loads(packed)
     with _lock:
         if kind == "image":
-            found = image.load(image.Image(code, *rest), mathlib.resolve)
+            found = image.load(image.Image(code, *rest), resolve)
         else:
-            found = engine.load(code, names, rest[0], mathlib.resolve)
+            found = engine.load(code, names, rest[0], resolve)
     return {name: found[name] for name in names}
 
 
@@ -155,7 +155,7 @@ def callables(packed: bytes, name: str, finish: bool) -> Functions:
     """Load code: the callables of its `name`_body and `name`_finish."""
     names = [f"{name}_body", *([f"{name}_finish"] if finish else [])]
     found = link(packed, names)
-    body, *rest = (_callable(count, found[n]) for count, n in zip((3, 1), names, strict=False))
+    body, *rest = (callable_at(count, found[n]) for count, n in zip((3, 1), names, strict=False))
     return body, rest[0] if rest else None
 
 
@@ -165,17 +165,29 @@ def methods() -> dict[str, int]:
     if not builtin.usable():
         return {}
     symbols = builtin.symbols()
-    if image.loadable() and os.uname().machine == "x86_64":
-        return image.load(builtin.IMAGE, symbols.__getitem__)
-    target, text = host_target(), builtin.text()
+    return common(builtin.text(), [*builtin.NAMES.values(), builtin.LAUNCH], symbols, symbols.__getitem__)
+
+
+def common(text: str, names: Sequence[str], symbols: Iterable[str], resolve: Callable[[str], int]) -> dict[str, int]:
+    """Addresses of functions that every process needs; ready made, from disk, or compiled.
+
+    Parameters
+    ----------
+    names, symbols
+        The functions, and what they call, whose addresses `resolve` gives.
+    """
+    found = ready.find(text) if image.loadable() else None
+    if found is not None:
+        return image.load(found, resolve)
+    target = host_target()
     key = disk.digest(text, repr(target), llvm.version())
     packed = disk.load(key, counted=False)
     if packed is None:
-        packed = build(text, target)
+        packed = pack(build(text, target), symbols)
         disk.store(key, packed)
-    return engine.load(packed, builtin.NAMES.values(), symbols, symbols.__getitem__)
+    return link(packed, names, resolve)
 
 
-def _callable(count: int, address: int) -> Callable[..., int]:
+def callable_at(count: int, address: int) -> Callable[..., int]:
     method = methods().get(builtin.NAMES[count])
     return builtin.by_ctypes(count, address) if method is None else builtin.through(count, method, address)
