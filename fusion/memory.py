@@ -283,19 +283,42 @@ def idle(nodes: list[Node]) -> list[int]:
         key = id(node)
         if getrefcount(node) - edges.get(key, 0) <= _LISTED:
             found.append(position)
-            for source in node.src:
-                edges[id(source)] = edges.get(id(source), 0) + 1
-                del source  # it would count as somebody who refers to the node looked at next
+            gone = [node]
+            for node in gone:  # with reads and casts between, which are on no tape, once nobody else refers to them
+                for source in node.src:
+                    key = id(source)
+                    edges[key] = edges.get(key, 0) + 1
+                    if _between(source) and getrefcount(source) - edges[key] < _LISTED:
+                        gone.append(source)
+                    del source  # it would count as somebody who refers to the node looked at next
+            del gone
     return found
 
 
+def _between(node: Node) -> bool:
+    """Whether a pending node was made on the way to another one, and is on no tape."""
+    return node.state == PENDING and not node.taped
+
+
 def referred(nodes: list[Node]) -> list[int]:
-    """Positions of nodes that something other than the list and its own nodes refers to."""
+    """Positions of nodes that something other than the list, its own nodes, and what lies between them refers to."""
     edges: dict[int, int] = {}
+    between: list[Node] = []
     for node in nodes:
         for source in node.src:
             key = id(source)
             edges[key] = edges.get(key, 0) + 1
+            if edges[key] == 1 and _between(source):
+                between.append(source)
+            del source
+    for node in between:
+        if getrefcount(node) - edges[id(node)] > _LISTED:
+            continue  # somebody else has it
+        for source in node.src:
+            key = id(source)
+            edges[key] = edges.get(key, 0) + 1
+            if edges[key] == 1 and _between(source):
+                between.append(source)
             del source
     found = []
     for position in range(len(nodes) - 1, -1, -1):

@@ -80,6 +80,11 @@ def broadcast_strides(x: ndarray, shape: Shape) -> Shape:
     return (0,) * (len(shape) - len(own)) + own
 
 
+def in_memory(shape: Shape, order: tuple[int, ...]) -> Shape:
+    """A shape with its axes in `order`: the very tuple where that is its own, as in a node that is all of an array."""
+    return shape if order == tuple(range(len(shape))) else tuple(shape[a] for a in order)
+
+
 def order_of(operands: Sequence[Operand], shape: Shape) -> tuple[int, ...]:
     """Order in memory of the result of an operation on `operands`."""
     if len(shape) < 2:
@@ -148,7 +153,7 @@ def expression(
     sources = tuple(cast(n, d, fault, site, op if b else "") for n, d, b in zip(nodes, loop, late, strict=True))
     if fault and not reports(op, loop[0], dtype):
         fault = 0
-    return Node(MAP, op, dtype, tuple(shape[a] for a in order), sources, None, fault, site)
+    return Node(MAP, op, dtype, in_memory(shape, order), sources, None, fault, site)
 
 
 def _harmless(op: str, mask: Node, node: Node, shape: Shape) -> Node:
@@ -218,6 +223,8 @@ def fold(
     kept = tuple(a for a in order if a not in axes)
     rank = {a: n for n, a in enumerate(sorted(kept))}
     out_shape = tuple(shape[a] for a in sorted(kept))
+    if out_shape == node.shape and kept == tuple(sorted(kept)):
+        out_shape = node.shape  # see `in_memory`
     strides = spread(tuple(rank[a] for a in kept), out_shape, dtype.itemsize)
     if keepdims:
         by_axis = dict(zip(sorted(kept), strides, strict=True))

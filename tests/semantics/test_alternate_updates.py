@@ -65,3 +65,28 @@ def test_a_chain_of_dead_values_is_idle_as_a_whole() -> None:
         assert len(memory.idle(tape.nodes)) == 4
         tape.compact(thorough=True)
         assert len(tape.nodes) == before
+
+
+def test_values_between_that_nobody_holds_are_not_asked_for() -> None:
+    with config(device="cpu", eager_size=0, faults="deferred"):
+        tape.compact(thorough=True)
+        x = np.array(numpy.arange(6.0 * N).reshape(6, N))
+        z, whole = x * 1.5, numpy.arange(6.0 * N).reshape(6, N) * 1.5
+        for _ in range(5):  # through conditions, windows, other types and folds: none of the former values is wanted
+            z = np.where(z[1:] > z[:-1], z[1:] + 1, z[:-1].astype("f4") * 2.0)
+            whole = numpy.where(whole[1:] > whole[:-1], whole[1:] + 1, whole[:-1].astype("f4") * 2.0)
+            z, whole = np.concatenate([z, x[:1]]), numpy.concatenate([whole, numpy.asarray(x)[:1]])
+        kept = z * 2.0
+        held = [node for node in tape.wanted() if node is z._base.node or node is kept._base.node]
+        assert len(held) == len(tape.wanted())
+        assert numpy.array_equal(kept, whole * 2.0)
+        assert numpy.array_equal(z, whole)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: np.where(x > 1, x, 0.0), lambda x: x + np.ones(N), lambda x: -x.sum(axis=0)]
+)
+def test_a_result_in_c_order_is_the_whole_of_its_base(make: Any) -> None:
+    with config(device="cpu", eager_size=0, faults="deferred"):
+        made = make(np.array(numpy.arange(6.0 * N).reshape(6, N)))
+        assert made._base.node.shape is made._shape
