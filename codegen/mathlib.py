@@ -10,7 +10,6 @@ that runs the same NumPy.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 from functools import cache
 from typing import Any
@@ -87,22 +86,24 @@ def has_loop(name: str, types: tuple[str, ...]) -> bool:
     return index is not None and index < len(functions) and functions[index] != 0
 
 
+_LIBRARIES = (None, "libm.so.6", "libmvec.so.1", "libgcc_s.so.1")  # that hold functions of C: the process first
+
+
 @cache
-def _libraries() -> list[Any]:
-    """Libraries that hold functions of C: the process itself first."""
-    found = []
-    for name in (None, "libm.so.6", "libmvec.so.1", "libgcc_s.so.1"):
-        with contextlib.suppress(OSError, TypeError):  # not glibc, or older: symbols are looked up one by one
-            found.append(ctypes.CDLL(name))
-    return found
+def _library(name: str | None) -> Any:
+    try:
+        return ctypes.CDLL(name)
+    except (OSError, TypeError):  # not glibc, or older: symbols are looked up one by one
+        return None
 
 
 @cache
 def symbol(name: str) -> int:
     """Address of a C library function in this process, 0 if there is none."""
-    for library in _libraries():
-        with contextlib.suppress(AttributeError):
-            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    for place in _LIBRARIES:
+        found = getattr(_library(place), name, None)
+        if found is not None:
+            return ctypes.cast(found, ctypes.c_void_p).value or 0
     return 0
 
 

@@ -28,7 +28,7 @@ cdef int FAILED = nodes.FAILED, CONSUMED = nodes.CONSUMED, UPDATE = nodes.UPDATE
 cdef dict shared = buffers.__dict__, launches = program.__dict__, counters = trace.counters
 cdef object usual_launch = program.launch
 cdef object FRESH = "fresh", LAUNCH = "launch", PACE = "_pace", KERNELS = "kernels", BYTES = "kernel_bytes"
-cdef double GUESS = program._GUESS, SHARE = program.SHARE, NEAR = threads.NEAR
+cdef double GUESS = program._GUESS, SHARE = program.SHARE, START = program.START, NEAR = threads.NEAR
 cdef enum:
     ASLEEP = 0
     POSTED = 2
@@ -162,7 +162,8 @@ cdef int shares_of(Stage stage, object known) except -1:
     cdef double seconds = (GUESS if known is None else <double>known) * stage.nbytes
     if stage.units < 2 or seconds < 2 * SHARE or stage.code == NULL:
         return 1
-    return <int>max(1, min(stage.units, <long long>threads.count(), <long long>(seconds / SHARE)))
+    cdef long long ready = max(<long long>len(threads._workers) + 1, <long long>(seconds / START))
+    return <int>max(1, min(stage.units, <long long>threads.count(), <long long>(seconds / SHARE), ready))
 
 
 cdef int spread(Stage stage, long long *row, int shares) except -1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _thread
 import os
-import threading
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -75,7 +74,7 @@ class _Worker:
         self.job: tuple[Body, int, int, int] | None = None
         self.error: BaseException | None = None
         self.slot = slot  # address
-        threading.Thread(target=self._loop, name="offarray", daemon=True).start()
+        _thread.start_new_thread(self._loop, ())  # without waiting until it runs
 
     def wake(self) -> None:
         """Let the worker look for what there is to do."""
@@ -96,6 +95,11 @@ class _Worker:
                 self.error = error
             self.job = None
             self.done.release()
+
+
+def started() -> int:
+    """How many workers there are."""
+    return len(_workers)
 
 
 def count() -> int:
