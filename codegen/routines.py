@@ -35,41 +35,24 @@ def count_true(first: i8, last: i8, mask: p_u1, out: p_i8, at: i8) -> None:
 
 
 def compress(first: i8, last: i8, mask: p_u1, x: p_T, out: p_T, starts: p_i8, part: i8) -> None:
-    """Elements of x under the mask, one after the other, from out[starts[part]] to starts[part + 1]."""
+    """Elements of x under the mask, one after the other, from out[starts[part]] to starts[part + 1].
+
+    With PLACES their positions, and nobody looks at x.
+    """
     k = starts[part]
     end = starts[part + 1]
     i = first
     while i + 64 <= last and k + 64 <= end:
         if WIDE:
             for j in range(i, i + 64, 8):
-                pack(out, k, x, mask, j)
+                pack(out, k, j if PLACES else x, mask, j)
         else:
             for j in range(i, i + 64):
-                out[k] = x[j]
+                out[k] = j if PLACES else x[j]
                 k += to_i8(mask[j] != 0)
         i += 64
     while k < end:
-        out[k] = x[i]
-        k += to_i8(mask[i] != 0)
-        i += 1
-
-
-def positions(first: i8, last: i8, mask: p_u1, out: p_i8, starts: p_i8, part: i8) -> None:
-    """The same of the positions themselves."""
-    k = starts[part]
-    end = starts[part + 1]
-    i = first
-    while i + 64 <= last and k + 64 <= end:
-        if WIDE:
-            for j in range(i, i + 64, 8):
-                pack(out, k, j, mask, j)
-        else:
-            for j in range(i, i + 64):
-                out[k] = j
-                k += to_i8(mask[j] != 0)
-        i += 64
-    while k < end:
-        out[k] = i
+        out[k] = i if PLACES else x[i]
         k += to_i8(mask[i] != 0)
         i += 1
 

@@ -35,7 +35,7 @@ def chosen(mask: Array, x: Array) -> Space:
     nbytes = mask.size + x.nbytes + made.array.nbytes
     words = [mask, x, made, starts]
     run(
-        routines.compress, words, ranges, nbytes, range(len(ranges)), T=raw(x.dtype),
+        routines.compress, words, ranges, nbytes, range(len(ranges)), T=raw(x.dtype), PLACES=0,
         WIDE=int(x.dtype.itemsize in (4, 8) and packs()),
     )  # fmt: skip
     return made
@@ -46,7 +46,10 @@ def places(mask: Array) -> Space:
     ranges, starts = counted(mask)
     made = space(int(starts[-1]), "i8")
     nbytes = mask.size + made.array.nbytes
-    run(routines.positions, [mask, made, starts], ranges, nbytes, range(len(ranges)), WIDE=int(packs()))
+    run(
+        routines.compress, [mask, 0, made, starts], ranges, nbytes, range(len(ranges)), T="i8", PLACES=1,
+        WIDE=int(packs()),
+    )  # fmt: skip
     return made
 
 

@@ -171,7 +171,7 @@ def test_packing_by_element_and_by_vector(dtype: str, wide: int) -> None:
         starts = numpy.array([0, mask.sum()])
         out, places = numpy.zeros(starts[1] + 1, dtype), numpy.zeros(starts[1] + 1, "i8")
         out[-1], places[-1] = 99, 99
-        run(routines.compress, mask, x, out, starts, 0, last=777, T=dtype, WIDE=wide)
-        run(routines.positions, mask, places, starts, 0, last=777, WIDE=wide)
+        run(routines.compress, mask, x, out, starts, 0, last=777, T=dtype, PLACES=0, WIDE=wide)
+        run(routines.compress, mask, 0, places, starts, 0, last=777, T="i8", PLACES=1, WIDE=wide)
         numpy.testing.assert_array_equal(out, [*x[mask], 99])
         numpy.testing.assert_array_equal(places, [*numpy.flatnonzero(mask), 99])
