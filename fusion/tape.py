@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from ..runtime.config import watch
 from .memory import idle, referred, retained
 from .node import FOLD, PENDING, Node
 
 HARD = 4  # times the soft bound
+_ROOM = 1 << 40  # bytes beyond which a stretched array may have got too large for any memory
+_MOST = 1 << 60  # sums of more would not fit a machine's integers
 
 nodes: list[Node] = []
 pending_bytes = 0
@@ -61,25 +65,29 @@ def _same(site: Any, other: Any) -> bool:
 def add(node: Node, nbytes: int = -1) -> None:
     """Put a node on the tape that keeps so many bytes alive, or will take them."""
     global pending_bytes, first_site
+    if nbytes < 0:
+        nbytes = _kept(node)
+        if nbytes > _ROOM and (node.kind != FOLD or node.arg[2] != "last"):
+            numpy.empty(node.shape, node.dtype)  # raises what NumPy does for an array that cannot be
     if not nodes:
         first_site = node.site
         pending_bytes = 0
     nodes.append(node)
     node.taped = True
-    pending_bytes += nbytes if nbytes >= 0 else _kept(node)
+    pending_bytes += nbytes
 
 
 def _kept(node: Node) -> int:
     """Bytes that the node keeps alive, or will take."""
     if node.kind == FOLD:
-        return node.src[0].nbytes if node.src else 0
+        return min(node.src[0].nbytes, _MOST) if node.src else 0
     shape = node.shape
     if not shape:
         return 0
     size = node.dtype.itemsize
     for extent in shape:
         size *= extent
-    return size
+    return min(size, _MOST)
 
 
 def passed(order: list[Node]) -> None:
