@@ -77,6 +77,22 @@ def _vector(op: str) -> Rule:
     return rule
 
 
+def _log10(code: Code, srcs: Srcs, out: str, args: Args) -> Reg:
+    """libmvec's function; NumPy's own loop where the result is next to an integer: those of powers of ten are exact."""
+    found = mathlib.vector_function(code, "log10", out)
+    if found is None:
+        return mathlib.call_loop(code, "log10", (out, out), args)
+    fast, t = mathlib.call_vector(code, *found, out, (str(args[0]),)), code.type(out)
+    gap = magnitude(code, out, code.op(f"fsub {t} {fast}, {code.intrinsic('roundeven', out, fast)}"))
+    bound = code.op(f"fmul {t} {magnitude(code, out, fast)}, {code.const(out, 2.0 ** (2 - MANTISSA[out]))}")
+    near = both(code, compare(code, "ogt", out, gap, 0.0), compare(code, "ole", out, gap, bound))
+
+    def exact() -> str:
+        return choose(code, near, out, mathlib.call_loop(code, "log10", (out, out), args), fast)
+
+    return merge(code, near, fast, out, exact)
+
+
 def _fast_fmod(code: Code, dtype: str, x: str, y: str) -> tuple[str, str]:
     """x modulo y, exact where the other result, the lanes it does not cover, does not hold.
 
@@ -271,7 +287,7 @@ FLOAT: dict[str, Rule] = {
     **dict.fromkeys(("positive", "conjugate"), same), **dict.fromkeys(("absolute", "fabs"), _intrinsic("fabs")),
     **{op: _intrinsic(op) for op in ("sqrt", "floor", "ceil", "trunc", "copysign")}, "rint": _intrinsic("roundeven"),
     "modf_int": _intrinsic("trunc"), "modf_frac": _modf_frac,
-    **{op: _vector(op) for op in mathlib.VECTOR},
+    **{op: _vector(op) for op in mathlib.VECTOR}, "log10": _log10,
 }  # fmt: skip
 
 
