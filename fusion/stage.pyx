@@ -162,7 +162,7 @@ cdef int shares_of(Stage stage, object known) except -1:
     cdef double seconds = (GUESS if known is None else <double>known) * stage.nbytes
     if stage.units < 2 or seconds < 2 * SHARE or stage.code == NULL:
         return 1
-    cdef long long ready = max(<long long>len(threads._workers) + 1, <long long>(seconds / START))
+    cdef long long ready = max(<long long>len(threads._workers) + 1, <long long>(seconds / (START * SHARE)))
     return <int>max(1, min(stage.units, <long long>threads.count(), <long long>(seconds / SHARE), ready))
 
 

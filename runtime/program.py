@@ -345,7 +345,7 @@ def _shared(body: threads.Body, row: array[int], fault: int, ranges: list[tuple[
 _pace: dict[str, float] = {}
 _GUESS = 2e-10  # for a kernel not seen yet: 5 GB/s
 SHARE = 20e-6  # handing over costs a few microseconds, to a worker that sleeps too
-START = 300e-6  # seconds of work that are worth starting another worker
+START = 15  # shares that are worth starting another worker
 _clock = time.perf_counter
 
 
@@ -354,7 +354,7 @@ def _shares(compiled: Compiled, units: int, nbytes: int) -> int:
     if compiled.target.kind != "host":
         return 1
     work = _pace.get(compiled.key, _GUESS) * nbytes
-    ready = max(threads.started() + 1, int(work / START))
+    ready = max(threads.started() + 1, int(work / (START * SHARE)))
     return max(1, min(units, threads.count(), int(work / SHARE), ready))
 
 
