@@ -314,8 +314,60 @@ def lower(step: Step, plan: Plan, choose: Choose) -> Lowered:
     return _finish(builder, stores, step.shape)
 
 
+class _Arguments:
+    """The argument row while it is laid out: pointers, one for each way of going through memory, and words."""
+
+    def __init__(self, builder: Builder, order: list[int]) -> None:
+        self.builder, self.order = builder, order
+        self.entries: list[list[Any]] = []  # [pointer, dtype, access]
+        self.words: list[int | float] = [builder.extents[a] for a in order]
+        self.known: dict[Any, int] = {}
+
+    def access(self, where: Place, access: str) -> tuple[int, tuple[int, ...]]:
+        """Number of the operand that is accessed, and the classes of its strides."""
+        codes = _codes(where, self.order, self.words)
+        self.words.extend(where.gathers)
+        strides = tuple(where.strides.get(a, 0) for a in self.order)
+        key = (id(where.buffer), where.offset, where.dtype, strides, where.gathers)
+        number = self.known.setdefault(key, len(self.entries))
+        if number == len(self.entries):
+            self.entries.append([_pointer(where, self.builder.extents), where.dtype, access])
+        elif access not in self.entries[number][2]:
+            self.entries[number][2] = "rw"
+        return number, codes
+
+    def scalars(self) -> tuple[tuple[int, str, Node], ...]:
+        """Add the scalars' words; gives those that are a constant's value."""
+        constants = []
+        for dtype, scalar, node in self.builder.scalars:
+            if node is not None:
+                constants.append((len(self.words), dtype, node))
+            self.words.extend(scalar_words(dtype, scalar))
+        return tuple(constants)
+
+
 def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> Lowered:
     """Merge and renumber axes, classify strides, lay out the arguments."""
+    order, domain = _axes(builder, stores, shape)
+    arguments = _Arguments(builder, order)
+    number = {axis: n for n, axis in enumerate(order)}
+    values = _renumbered(builder, arguments, number)
+    written = []
+    for n, where in stores:
+        operand, codes = arguments.access(where, "w")
+        written.append(Store(operand, codes, n, _mask(domain, number)))
+    constants, entries = arguments.scalars(), arguments.entries
+    types = tuple(dtype for dtype, _, _ in builder.scalars)
+    kernel = Kernel(len(order), values, tuple(written), _operands(entries), types)
+    faults = tuple(builder.nodes[n] for n in sorted(builder.nodes))
+    pointers = tuple(entry[0] for entry in entries)
+    nbytes = sum(len(entry[2]) * pointer.nbytes for pointer, entry in zip(pointers, entries, strict=True))
+    extents = tuple(builder.extents[a] for a in order)
+    return Lowered(kernel, pointers, tuple(arguments.words), extents, faults, nbytes, constants)
+
+
+def _axes(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> tuple[list[int], int]:
+    """The axes that remain, slowest first, and those (mask) that stores iterate over."""
     folds = [v.arg for v in builder.values if isinstance(v.arg, Fold)]
     domain = 0
     for axis, extent in enumerate(shape):
@@ -324,61 +376,27 @@ def _finish(builder: Builder, stores: list[tuple[int, Place]], shape: Shape) -> 
     used = domain
     for value in builder.values:
         used |= value.dom
-    order = _merge(builder, stores, folds, domain, [a for a in builder.order if used >> a & 1])
-    number = {axis: n for n, axis in enumerate(order)}
-    extents = tuple(builder.extents[a] for a in order)
+    return _merge(builder, stores, folds, domain, [a for a in builder.order if used >> a & 1]), domain
 
-    def mask(dom: int) -> int:
-        return sum(1 << number[a] for a in order if dom >> a & 1)
 
-    operands: dict[Any, int] = {}
-    entries: list[list[Any]] = []  # [pointer, dtype, access]
+def _mask(dom: int, number: dict[int, int]) -> int:
+    """A domain in the new numbers of the axes."""
+    return sum(1 << n for axis, n in number.items() if dom >> axis & 1)
 
-    def operand(where: Place, access: str) -> int:
-        key = (
-            id(where.buffer),
-            where.offset,
-            where.dtype,
-            tuple(where.strides.get(a, 0) for a in order),
-            where.gathers,
-        )
-        if key not in operands:
-            operands[key] = len(entries)
-            entries.append([_pointer(where, builder.extents), where.dtype, access])
-        elif access not in entries[operands[key]][2]:
-            entries[operands[key]][2] = "rw"
-        return operands[key]
 
-    words: list[int | float] = list(extents)
+def _renumbered(builder: Builder, arguments: _Arguments, number: dict[int, int]) -> tuple[Value, ...]:
+    """The values with the new numbers of the axes, their accesses laid out."""
     values: list[Value] = []
     for n, value in enumerate(builder.values):
         arg = value.arg
         if value.op == "load":
-            where = builder.places[n]
-            codes = _codes(where, order, words)
-            words.extend(where.gathers)
-            arg = Load(operand(where, "r"), codes)
+            arg = Load(*arguments.access(builder.places[n], "r"))
         elif isinstance(arg, Fold):
             arg = Fold(tuple(number[a] for a in arg.axes if a in number), arg.monoid, arg.keep)
         elif value.op == "iota":
             arg = number[arg]  # type: ignore[index]
-        values.append(Value(value.op, value.dtype, value.src, arg, mask(value.dom), value.fault))
-    written = []
-    for n, where in stores:
-        codes = _codes(where, order, words)
-        written.append(Store(operand(where, "w"), codes, n, mask(domain)))
-    constants = []
-    for dtype, scalar, node in builder.scalars:
-        if node is not None:
-            constants.append((len(words), dtype, node))
-        words.extend(scalar_words(dtype, scalar))
-    kernel = Kernel(
-        len(order), tuple(values), tuple(written), _operands(entries), tuple(entry[0] for entry in builder.scalars)
-    )
-    faults = tuple(builder.nodes[n] for n in sorted(builder.nodes))
-    pointers = tuple(entry[0] for entry in entries)
-    nbytes = sum(len(entry[2]) * pointer.nbytes for pointer, entry in zip(pointers, entries, strict=True))
-    return Lowered(kernel, pointers, tuple(words), extents, faults, nbytes, tuple(constants))
+        values.append(Value(value.op, value.dtype, value.src, arg, _mask(value.dom, number), value.fault))
+    return tuple(values)
 
 
 def _merge(
