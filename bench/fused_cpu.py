@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import cache
 from typing import Any
 
 import measure
@@ -90,10 +91,16 @@ def _numexpr(text: str, args: tuple[Any, ...]) -> Any:
 
 
 def _numba(text: str, args: tuple[Any, ...]) -> Any:
+    function = _compiled(text)
+    return lambda: function(*args)
+
+
+@cache
+def _compiled(text: str) -> Any:
+    """numba's function, for arrays of any size."""
     module = importlib.import_module("numba")
     function = bound(text, numpy, prange=module.prange, single=numpy.float32)
-    function = module.njit(parallel=True, error_model="numpy")(function)
-    return lambda: function(*args)
+    return module.njit(parallel=True, error_model="numpy")(function)
 
 
 def _jax(text: str, args: tuple[Any, ...]) -> Any:
@@ -104,11 +111,14 @@ def _jax(text: str, args: tuple[Any, ...]) -> Any:
     return lambda: module.block_until_ready(function(*given))
 
 
+TORCH = {"form": "compile"}
+
+
 def _torch(text: str, args: tuple[Any, ...]) -> Any:
-    """Compiled, unless that fails."""
+    """Compiled, unless that fails or --torch eager was given."""
     module = importlib.import_module("torch")
     eager, given = bound(text, module), [module.from_numpy(a) for a in args]
-    if not os.environ.get("BENCH_TORCH_EAGER"):
+    if TORCH["form"] == "compile":
         module._dynamo.reset()
         compiled = module.compile(eager, dynamic=False)
         try:
@@ -140,7 +150,14 @@ def wrong(result: Any, expected: Any, tolerance: float) -> str:
 def run_row(row: Row, dtype: str, n: int, peers: list[str], budget: float) -> dict[str, Any]:
     """Measure one row at one size."""
     args = row.setup(numpy.random.default_rng(1), n, dtype)
-    told: dict[str, Any] = {"name": row.name, "dtype": dtype, "n": n, "notes": {}, "first_call": {}}
+    told: dict[str, Any] = {
+        "name": row.name,
+        "dtype": dtype,
+        "n": n,
+        "torch": TORCH["form"],
+        "notes": {},
+        "first_call": {},
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # a row that warns is not what it says
         expected = bound(row.body, numpy)(*[a.copy() for a in args])
@@ -206,8 +223,10 @@ def main() -> None:
         __doc__ or "",
         ("--sizes", {"default": SIZES, "help": "numbers of elements"}),
         ("--dtypes", {"default": "f8,f4", "help": "data types"}),
+        ("--torch", {"default": "compile", "choices": ("compile", "eager"), "help": "how PyTorch runs"}),
     )
     peers = installed(options.peers)
+    TORCH["form"] = options.torch
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(KEPT / "torch"))
     told: dict[str, Any] = {
         "benchmark": "fused_cpu",
