@@ -49,7 +49,7 @@ STACK = 16  # a longer stack of small matrices goes to the host where no batched
 
 # Rows of a square matrix up to which LAPACK on the host is quicker than these factorisations, which wait for themselves
 # at every step: measured with an H200 beside a Xeon, the way there and back included.
-HOST = {"svd values": 256, "svd": 160, "eigh values": 224, "eigh": 144}
+HOST = {"svd values": 230, "svd": 160, "eigh values": 224, "eigh": 144, "det": 300, "cholesky": 224}
 
 _SINGULAR = "Singular matrix"
 
@@ -64,6 +64,11 @@ def _operand(value: Any, signature: Any, which: int = 0) -> ndarray | None:
 
 def _members(lead: Shape) -> int:
     return math.prod(lead)
+
+
+def _by_host(name: str, x: ndarray, count: int = 1) -> bool:
+    """Whether the host is quicker with `count` matrices, one after the other."""
+    return count * x._shape[-2] * x._shape[-1] <= HOST[name] ** 2
 
 
 def _check(found: Step, info: int, count: int, message: str) -> None:
@@ -177,13 +182,15 @@ def _signed_log(x: ndarray) -> tuple[Any, Any]:
 def of_slogdet(a: Any, signature: Any = None, **options: Any) -> Any:
     """Sign and logarithm of determinants."""
     x = _operand(a, signature)
-    return NotImplemented if options or x is None else _signed_log(x)
+    if options or x is None or _by_host("det", x, _members(x._shape[:-2])):
+        return NotImplemented
+    return _signed_log(x)
 
 
 def of_det(a: Any, signature: Any = None, **options: Any) -> Any:
     """Determinants."""
     x = _operand(a, signature)
-    if options or x is None:
+    if options or x is None or _by_host("det", x, _members(x._shape[:-2])):
         return NotImplemented
     sign, log = _signed_log(x)
     with numpy.errstate(all="ignore"):
@@ -203,7 +210,7 @@ def of_cholesky_up(a: Any, signature: Any = None, **options: Any) -> Any:
 
 def _cholesky(a: Any, signature: Any, options: Any, uplo: int) -> Any:
     x = _operand(a, signature)
-    if options or x is None:
+    if options or x is None or _by_host("cholesky", x, _members(x._shape[:-2])):
         return NotImplemented
     made = columns(x)
     char, n, count = made._dtype.char, x._shape[-1], _members(x._shape[:-2])
@@ -272,11 +279,6 @@ def _q(a: Any, tau: Any, signature: Any, options: Any, complete: bool) -> Any:
 
 
 # ---------------------------------------------------------------------- singular values
-def _by_host(name: str, x: ndarray, count: int = 1) -> bool:
-    """Whether the host is quicker with `count` matrices, one after the other."""
-    return count * x._shape[-2] * x._shape[-1] <= HOST[name] ** 2
-
-
 def _finite(x: ndarray) -> bool:
     """Whether all elements are finite: what becomes of others is NumPy's to say."""
     return bool(np.isfinite(x).all())

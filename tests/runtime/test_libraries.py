@@ -220,11 +220,11 @@ def test_a_missing_library_is_told_and_the_host_computes() -> None:
 
 
 @pytest.mark.parametrize("side", [20, 40])
-@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eigvalsh"])
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eigvalsh", "det", "slogdet", "cholesky"])
 def test_small_matrices_are_factored_where_that_is_quicker(libraries: Any, name: str, side: int) -> None:
     _library_linalg.HOST.update(dict.fromkeys(_library_linalg.HOST, 30))
     x = numpy.random.default_rng(2).standard_normal((side, side))
-    x = x + x.T
+    x = x @ x.T / side + numpy.eye(side)
     given = np.array(x) * 1.0
     np.evaluate(given)
     trace.reset()
