@@ -244,6 +244,10 @@ def clip(
     if type(x) is not ndarray or small((x, low, high, out)):
         return NotImplemented
     options = {} if out is None else {"out": out}
+    if x._dtype.kind in "iu":  # bounds of Python's that no element passes are none
+        limits = numpy.iinfo(x._dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
     if low is None and high is None:
         return NotImplemented
     if low is None:

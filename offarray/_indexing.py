@@ -20,6 +20,7 @@ from .runtime.config import settings
 
 __warningregistry__ = MUTE
 _SIMPLE = frozenset({int, slice, str, type(None), type(Ellipsis), bool})
+_PICKS = 16  # index arrays up to which NumPy never finds them too many
 COPIES = 16  # times the size of small work: up to here a plain copy is NumPy's, which has nothing to plan
 
 
@@ -94,7 +95,7 @@ def _gathered(x: ndarray, key: Any) -> Any:
         if (type(k) is not ndarray and type(k) is not RealArray) or k.dtype.kind not in "iu" or not k.ndim:
             return NotImplemented
         picks.append(k)
-    if not picks or not native(x._dtype):
+    if not picks or len(picks) > _PICKS or not native(x._dtype):
         return NotImplemented
     return _creation.gather(x, picks)
 

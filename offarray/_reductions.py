@@ -186,7 +186,10 @@ def _mean(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], keepdim
 
 
 def _divided(x: ndarray, count: float) -> ndarray:
-    return _array_call("divide", [x, constant(count, _real(x._dtype))], x._dtype)
+    # NumPy divides a scalar where nothing is left of the axes, and says so
+    alias = "" if x._shape else "scalar divide"
+    divisor = constant(count, _real(x._dtype))
+    return _record.elementwise("divide", [x, divisor], [x._dtype] * 2, x._dtype, x._shape, alias)
 
 
 def _real(dtype: DType) -> DType:
@@ -218,21 +221,42 @@ def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddo
     count = 1
     for a in axes:
         count *= x._shape[a]
+    if outer.char == "e" != inner.char:
+        return _of_halves(x, axes, count, ddof, keepdims)
     if len(axes) == len(x._shape) and inner.char in "fd" and count >= MANY and _record.on_device():
         return _at_once(x, count, kinds, ddof, keepdims)
     centre = _mean(x, axes, (inner, inner), True)
     away = _array_call("subtract", [x, centre], inner)
     if inner.kind == "c":
         part = _real(inner)
-        away = _record.elementwise("multiply", [away, conjugate(away)], [inner, inner], inner, away._shape)
+        away = _record.elementwise("multiply", [away, conjugate(away)], [inner, inner], inner, away._shape, _SQUARE)
         squares = _record.elementwise("real", [away], [inner], part, away._shape)
         inner = part
         outer = _real(outer)
     else:
-        squares = _array_call("multiply", [away, away], inner)
+        squares = _squares(away)
     total = _record.fold(squares, "add", axes, inner, inner, keepdims, _record.here())
     result = _divided(total, max(count - ddof, 0))
     return result if outer == inner else astype(result, outer)
+
+
+_SQUARE = "square" if "square" in numpy._core._methods._var.__code__.co_names else ""  # what this NumPy calls it
+
+
+def _squares(x: ndarray) -> ndarray:
+    return _record.elementwise("multiply", [x, x], [x._dtype] * 2, x._dtype, x._shape, _SQUARE)
+
+
+def _of_halves(x: ndarray, axes: tuple[int, ...], count: int, ddof: Any, keepdims: bool) -> ndarray:
+    """The variance of halves: as NumPy has it, each step rounds to them."""
+
+    def shared(total: ndarray, number: float) -> ndarray:
+        wide = numpy.dtype("f8")
+        return astype(_array_call("divide", [astype(total, wide), constant(number, wide)], wide), x._dtype)
+
+    centre = shared(_fold(x, "add", axes, x._dtype, True), count)
+    away = _array_call("subtract", [x, centre], x._dtype)
+    return shared(_fold(_squares(away), "add", axes, x._dtype, keepdims), max(count - ddof, 0))
 
 
 MANY = 1 << 22  # elements from which on a device reads them once for their variance
