@@ -113,15 +113,18 @@ except (np.MovedError, np.BorrowError):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[p.stem for p in PROGRAMS])
-@pytest.mark.parametrize("module", ["numpy", "offarray"])
-def test_run(program: Path, module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = compile(rewritten(program.read_text(), module), str(program), "exec", dont_inherit=True)
-    space = sys.modules[__name__].__class__("typed")  # dataclasses look their module up
-    sys.modules["typed"] = space
-    try:
-        exec(code, vars(space))
-    finally:
-        del sys.modules["typed"]
+def test_run(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for module in ("numpy", "offarray"):
+        code = compile(rewritten(program.read_text(), module), str(program), "exec", dont_inherit=True)
+        space = sys.modules[__name__].__class__("typed")  # dataclasses look their module up
+        sys.modules["typed"] = space
+        try:
+            exec(code, vars(space))
+        finally:
+            del sys.modules["typed"]
+        printed.append(capsys.readouterr().out)
+    assert printed[1] == printed[0]
 
 
 def test_typing_at_run_time() -> None:
