@@ -157,7 +157,10 @@ class Library:
             reader.align()
             end = 32 * reader.fixed(32) + reader.at
             if block == _MODULE:
-                self._module(reader, width)
+                try:
+                    self._module(reader, width)
+                except (IndexError, KeyError, UnicodeError) as error:
+                    raise Unknown(f"a broken module: {error!r}") from error
             reader.at = end
         if not self.names or set(self.names.values()) != set(self.bodies):
             raise Unknown("names stand elsewhere")

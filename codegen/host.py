@@ -145,6 +145,8 @@ def link(packed: bytes, names: Sequence[str], resolve: Callable[[str], int] = ma
     kind, code, *rest = marshal.loads(packed)
     with _lock:
         if kind == "image":
+            if not image.loadable():
+                raise image.Refused("code on disk is an image")
             found = image.load(image.Image(code, *rest), resolve)
         else:
             found = engine.load(code, names, rest[0], resolve)
@@ -178,14 +180,20 @@ def common(text: str, names: Sequence[str], symbols: Iterable[str], resolve: Cal
     """
     found = ready.find(text) if image.loadable() else None
     if found is not None:
-        return image.load(found, resolve)
+        try:
+            return image.load(found, resolve)
+        except image.Refused as error:
+            trace.log(1, f"LLVM's linker loads all code: {error}")
     target = host_target()
     key = disk.digest(text, repr(target), llvm.version())
     packed = disk.load(key, counted=False)
     if packed is None:
         packed = pack(build(text, target), symbols)
         disk.store(key, packed)
-    return link(packed, names, resolve)
+    try:
+        return link(packed, names, resolve)
+    except image.Refused:
+        return link(pack(build(text, target), symbols), names, resolve)
 
 
 def callable_at(count: int, address: int) -> Callable[..., int]:

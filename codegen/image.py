@@ -35,6 +35,10 @@ class Unknown(ValueError):
     """An object that is no image."""
 
 
+class Refused(LookupError):
+    """The system does not let memory become executable."""
+
+
 class Image(NamedTuple):
     """Code and constants, with what is to be filled in."""
 
@@ -119,9 +123,12 @@ def _protect() -> Any:
     return found
 
 
+_refused = False
+
+
 def loadable() -> bool:
-    """Whether this system's memory can be made executable as it is done here."""
-    return sys.platform == "linux" and sys.maxsize > 1 << 32
+    """Whether this system's memory can be made executable as it is done here, as far as is known."""
+    return sys.platform == "linux" and sys.maxsize > 1 << 32 and not _refused
 
 
 def load(image: Image, resolve: Callable[[str], int]) -> Functions:
@@ -131,9 +138,10 @@ def load(image: Image, resolve: Callable[[str], int]) -> Functions:
     ------
     LookupError
         If `resolve` does not know a symbol.
-    OSError
+    Refused
         If the system does not let memory become executable.
     """
+    global _refused
     size = -(-len(image.code) // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -143,6 +151,7 @@ def load(image: Image, resolve: Callable[[str], int]) -> Functions:
     for place, symbol, added in image.outer:
         _ADDRESS.pack_into(memory, place, resolve(symbol) + added)
     if _protect()(base, size, mmap.PROT_READ | mmap.PROT_EXEC):
-        raise OSError("memory cannot be made executable")
+        _refused = True
+        raise Refused("memory cannot be made executable")
     _kept.append(memory)
     return {name: base + offset for name, offset in image.functions.items()}

@@ -75,8 +75,8 @@ class Build:
                 made = host.callables(self.code, self.name, self.facts.finish)
                 trace.count("cache_hits")
                 return made
-            except LookupError:
-                pass  # another C library than the one the code was made for
+            except (LookupError, EOFError, TypeError, ValueError) as error:
+                trace.log(1, f"code from disk is made anew: {error}")  # another C library, or another system
         from .build import code_of
 
         kernel = self.kernel()
@@ -91,8 +91,12 @@ def _stored(key: str) -> tuple[Facts, bytes | None] | None:
     found = disk.load(key, counted=False)
     if found is None:
         return None
-    facts, code = marshal.loads(found)
-    return Facts(*facts), code
+    try:
+        facts, code = marshal.loads(found)
+        return Facts(*facts), code
+    except (EOFError, TypeError, ValueError):
+        trace.log(1, f"code cache: {key} holds something else")
+        return None
 
 
 class Native(Build):

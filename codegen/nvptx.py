@@ -114,24 +114,45 @@ def libdevice_path() -> str | None:
 
 
 @cache
-def _libdevice() -> bitcode.Library:
-    """The library."""
+def _libdevice() -> tuple[bytes, bitcode.Library | None]:
+    """The library, and how parts of it are taken, if its form is known."""
     path = libdevice_path()
     if path is None:
         raise CompileError("libdevice.10.bc is missing: install the package nvidia-nvvm, or set CUDA_HOME")
     with open(path, "rb") as file:
-        return bitcode.Library(file.read())
+        data = file.read()
+    try:
+        return data, bitcode.Library(data)
+    except bitcode.Unknown as reason:
+        trace.log(1, f"libdevice is read as a whole: {reason}")
+        return data, None
 
 
-def _complete(module: llvm.Module, layout: str) -> None:
+def _part(names: set[str], machine: llvm.Machine) -> llvm.Module | None:
+    """A module with those of the functions `names` that libdevice has; None if it has none of them."""
+    data, library = _libdevice()
+    if library is not None:
+        names = names & library.names.keys()
+        found = llvm.Module(library.part(names)) if names else None
+    else:
+        found = llvm.Module(data)
+        names = {name for name, declared in found.functions().items() if not declared and name in names}
+    if found is None or not names:
+        return None
+    found.keep(names)
+    if library is None:
+        found.drop_unused(machine)
+    return found
+
+
+def _complete(module: llvm.Module, machine: llvm.Machine) -> None:
     """Link what a module calls of libdevice, and what that calls."""
     while True:
         missing = {name for name, declared in module.functions().items() if declared and name.startswith(_OWN)}
-        if not missing or not (missing := missing & _libdevice().names.keys()):
+        part = _part(missing, machine) if missing else None
+        if part is None:
             return
-        part = llvm.Module(_libdevice().part(missing))
-        part.keep(missing)
-        part.place(TRIPLE, layout)
+        part.place(TRIPLE, machine.layout)
         module.link(part)
 
 
@@ -139,10 +160,9 @@ def module_of(text: str, arch: str) -> llvm.Module:
     """The module of an IR text, linked with libdevice if it calls it, and optimised."""
     machine = _machine(arch)
     module = llvm.Module(f'target triple = "{TRIPLE}"\n{text}')
-    layout = machine.layout
-    module.place(TRIPLE, layout)
+    module.place(TRIPLE, machine.layout)
     functions = module.functions()
-    _complete(module, layout)
+    _complete(module, machine)
     module.keep({name for name, declared in functions.items() if not declared})
     module.verify()
     module.optimise(machine, 3, vectors=False)  # lanes are explicit

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import os
-import pathlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,21 +15,40 @@ from .tuples import NamedTuple
 MIB = 1 << 20
 
 
+class _Field(NamedTuple):
+    """A setting as it is declared."""
+
+    default: Any
+    help: str
+    choices: tuple[str, ...]
+    low: int
+    high: int | None
+    unit: str
+
+
 def _setting(
     default: Any, text: str, choices: tuple[str, ...] = (), low: int = 0, high: int | None = None, unit: str = ""
 ) -> Any:
-    metadata = {"help": text, "choices": choices, "low": low, "high": high, "unit": unit}
-    return dataclasses.field(default=default, metadata=metadata)
+    return _Field(default, text, choices, low, high, unit)
 
 
-@dataclasses.dataclass(slots=True)
 class Settings:
     """Every setting as a plain attribute."""
 
+    def __init__(self, **values: Any) -> None:
+        for setting in REGISTRY.values():
+            setattr(self, setting.name, values.pop(setting.name, setting.default))
+        assert not values
+
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in REGISTRY:
+            raise AttributeError(f"no setting is named {name!r}")
         object.__setattr__(self, name, value)
         for tell in _watchers.get(name, ()):
             tell(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and vars(self) == vars(other)
 
     fallback: str = _setting(
         "allow", "What happens when NumPy must run a function that has no native form.", ("allow", "warn", "raise")
@@ -106,12 +122,17 @@ class Setting(NamedTuple):
     unit: str
 
 
-def _describe(field: dataclasses.Field[Any]) -> Setting:
-    default: Any = field.default
-    return Setting(field.name, "OFFARRAY_" + field.name.upper(), str(field.type), default, **field.metadata)
+def _declared() -> dict[str, Setting]:
+    """The settings as the class declares them, which from then on only its instances have."""
+    found = {}
+    for name, kind in Settings.__annotations__.items():
+        default, *rest = vars(Settings)[name]
+        found[name] = Setting(name, "OFFARRAY_" + name.upper(), kind, default, *rest)
+        delattr(Settings, name)
+    return found
 
 
-REGISTRY: dict[str, Setting] = {f.name: _describe(f) for f in dataclasses.fields(Settings)}
+REGISTRY: dict[str, Setting] = _declared()
 
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -120,6 +141,8 @@ _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 def _number(setting: Setting, value: Any) -> int | None:
     """`value` as an integer, or None; text may carry a unit where the setting counts bytes."""
     if isinstance(value, str):
+        import re  # few programs come here
+
         match = re.fullmatch(r"\s*([+-]?\d+)\s*(?:([kmgt]?)(?:i?b)?)?\s*", value.lower())
         if match is None or (match[2] and setting.unit != "bytes"):
             return None
@@ -154,8 +177,8 @@ def parse(name: str, value: Any, source: str = "") -> bool | int | str:
         number = _number(setting, value)
         if number is not None and number >= setting.low and (setting.high is None or number <= setting.high):
             result = number
-    elif isinstance(value, (str, pathlib.PurePath)) and (not setting.choices or value in setting.choices):
-        result = str(value)
+    elif isinstance(value, (str, os.PathLike)) and (not setting.choices or value in setting.choices):
+        result = os.fspath(value)
     if result is None:
         raise ValueError(f"{source or name} must be {_expected(setting)}, not {value!r}")
     return result
@@ -164,7 +187,7 @@ def parse(name: str, value: Any, source: str = "") -> bool | int | str:
 def from_environment(environ: Mapping[str, str]) -> Settings:
     """Settings as `environ` asks for; an empty variable counts as absent."""
     values = {s.name: parse(s.name, environ[s.env], s.env) for s in REGISTRY.values() if environ.get(s.env)}
-    return Settings(**values)  # type: ignore[arg-type]
+    return Settings(**values)
 
 
 _watchers: dict[str, list[Callable[[Any], None]]] = {}
