@@ -158,6 +158,7 @@ def _planning(np: Any) -> dict[str, Any]:
 def process(name: str, device: str, cache: str, settings: list[str]) -> dict[str, Any]:
     """What a fresh process found."""
     environment = {**os.environ, "OFFARRAY_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": BYTECODE}
+    environment["CUDA_CACHE_DISABLE"] = "1"  # the driver's own memory of what it assembled
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment |= {"OFFARRAY_" + key.upper(): value for key, _, value in (s.partition("=") for s in settings)}
     line = [sys.executable, __file__, "--child", name, device]
