@@ -36,12 +36,6 @@ EXTRA = (
     ("i64", "units"), ("i64", "chunks"), ("i64", "length"), ("ptr", "states"), ("ptr", "signals"), ("i64", "epoch"),
 )  # fmt: skip
 COUNTERS = 4096
-SMALLER = 768
-EARLY = False
-PART = 0
-GROUPS = 0
-STACKS = 0
-BUSY = 1024  # threads of a processor that have room for what they keep in registers
 
 
 class Variant(NamedTuple):
@@ -76,6 +70,8 @@ class Variant(NamedTuple):
     aligned: int  # operands (mask) that allow 16-byte accesses
     half: int  # operands (mask) that allow 8-byte accesses
     natural: bool  # whether every element lies at a multiple of its size
+    resident: int  # threads of a processor whose registers there has to be room for; 0: the assembler chooses
+    unroll: int  # steps of a loop that are written out
 
 
 def plan_level(kernel: Kernel, variant: Variant, park: bool = False) -> Level:
@@ -433,7 +429,7 @@ class DeviceEmitter(Emitter):
                         self.memory.guard = self.both(self.memory.guard, fits)
                 self.places = [*far, place, *([last] if row else [])]
                 self.unit(column)
-                if EARLY and high == variant.tall - 1:
+                if row and high == variant.tall - 1:  # fewer registers let more threads read
                     self.memory.flush()
                     self.memory.deferred = []
             self.memory.flush()
@@ -488,14 +484,7 @@ def emit_device(
     emitter = DeviceEmitter(kernel, variant, target, exact, writes)
     function = emitter.function(name)
     attributes = f'nounwind convergent "nvvm.maxntid"="{variant.block}"'
-    if variant.keep > 1:  # one block reads while another computes
-        threads = BUSY if variant.block >= 512 or variant.role == "scan" else SMALLER
-        attributes += f' "nvvm.minctasm"="{max(threads // variant.block, 1)}"'
-    elif variant.role == "part" and PART:
-        attributes += f' "nvvm.minctasm"="{max(PART // variant.block, 1)}"'
-    elif variant.role == "whole" and variant.group > 1 and GROUPS:
-        attributes += f' "nvvm.minctasm"="{max(GROUPS // variant.block, 1)}"'
-    elif variant.stack > 1 and STACKS:
-        attributes += f' "nvvm.minctasm"="{max(STACKS // variant.block, 1)}"'
+    if variant.resident:
+        attributes += f' "nvvm.minctasm"="{max(variant.resident // variant.block, 1)}"'
     attributes = f"attributes #0 = {{ {attributes} }}"
     return "\n".join([*emitter.code.declarations, function, attributes, ""])

@@ -38,9 +38,6 @@ def nest(loop: Loop) -> tuple[tuple[int, ...], list[Level], Level]:
     return tuple(axes), between, body
 
 
-UNROLL = 4  # steps of a short loop body that are written out: so many reads are under way
-
-
 Waiting = tuple[Frame, int, Reg, str | None]  # a store: its frame, number, value, and guard
 
 
@@ -201,7 +198,7 @@ class DeviceLoops(Loops):
 
         for n in numbered:  # the first step, for elements that are not better than nothing
             states[n][-1] = self._step(kinds[n], lanes[n], start)
-        unroll = 0 if self._long(body) or loop.scans else UNROLL
+        unroll = 0 if self._long(body) or loop.scans else device.variant.unroll
         done = packing.cut(counted(code, start, stop, step, packing.types(), packing.flat(states), at, unroll))
         for n in loop.scans:
             if n in frame.carry:
@@ -285,7 +282,7 @@ class DeviceLoops(Loops):
 
         flat = packing.flat({n: device.kinds[n].identity(1) for n in loop.folds})
         width = len(flat)
-        unroll = 0 if self._long(body) else UNROLL
+        unroll = 0 if self._long(body) else device.variant.unroll
         count = len(points)
         ends = counted(code, start, stop, 1, packing.types() * count, flat * count, at, unroll)
         total: States = {}

@@ -25,22 +25,24 @@ from .text import PARTS, SIZES
 THREADS = 256  # of a block, unless a unit wants another number
 MANY = 1 << 17  # threads that keep a large processor busy
 BLOCKS = 1056  # blocks of 256 threads that fill it
+RESIDENT = 1024  # threads of a processor that have room for what they keep in registers
 ROW = 1 << 15  # elements of a fold from which on several blocks share it
-KEPT = 128  # bytes of a value that one thread keeps in registers
+KEPT = 256  # bytes of a value that one thread keeps in registers
+HELD = 32  # elements of it
+SHARE = 128  # bytes that a thread has under way
 MOST = 1 << 16  # chunks of a fold: the limit of a grid's second dimension
 LANES = 16  # neighbours that one thread takes, at most
 BIG = 80  # values of a kernel too large to be written out for several lanes
-SHELL = True
-ROUND = 0
-SKEWED = True
-TILED = 256
-LEAST = 1
-SQUARE = 1 << 17
-BOX = 256  # threads of a block that takes a box
-TALL = 1  # rows side by side that each of its threads takes
-TAKEN = 1  # rows that a thread takes together where they are looked up
-WIDE = 128  # threads of a block along the vector axis, where it takes several rows
-ROWS = 4  # rows that a thread takes together where several operands may share them
+SQUARE = 1 << 17  # elements along the sides of a matrix whose tiles are counted in 24 bits
+TILED = 128  # threads of a block that takes a tile
+TAKEN = 2  # rows that a thread takes together where they are looked up
+CHUNKS = 264  # blocks that share a long fold
+COLUMNS = 1 << 16  # threads that share the folds of neighbours
+BOX = 128  # threads of a block that takes a box
+LINE = 512  # bytes of each of its rows
+TALL = 2  # rows side by side that each of its threads takes
+DEEP = 64  # bytes that a thread has in rows one behind the other
+ROWS = 8  # rows that a thread takes together where several operands may share them, at most
 COSTLY = 4  # neighbours that a thread takes where they call for functions
 POINTS = 4  # indices of the first axis that a thread has in a fold over pairs
 SHORT = 4  # accesses of 16 bytes that a thread with short rows has under way
@@ -85,6 +87,9 @@ class Choice:
         self.known: dict[int, tuple[int, ...]] = {}
         self.small = all(self.size(mask) < 1 << 31 for mask in self._spaces())
         self.skews = self._skews(offsets)
+        self.costly = sum(v.op not in CHEAP for v in kernel.values if v.op != "fold")
+        self.light = len(kernel.values) <= BIG // 2 and self.costly <= 2  # few registers do
+        self.widest = max((SIZES[o.dtype] for o in kernel.operands), default=8)
         self.lanes = self._lanes()
 
     def _spaces(self) -> set[int]:
@@ -102,13 +107,7 @@ class Choice:
         found = []
         for n in sorted({n for load, base, _ in self.shifts for n in (load, base)}):
             load = self.kernel.values[n].arg
-            if (
-                not SKEWED
-                or not offsets
-                or not isinstance(load, Load)
-                or self.vector < 0
-                or load.strides[self.vector] != UNIT
-            ):
+            if not offsets or not isinstance(load, Load) or self.vector < 0 or load.strides[self.vector] != UNIT:
                 continue
             operand = self.kernel.operands[load.operand]
             if offsets[load.operand] >= 0 and operand.noalias and operand.dtype not in PARTS:
@@ -137,10 +136,9 @@ class Choice:
         if not side_by_side or not width:
             return 1
         lanes = min(max(width // max(SIZES[kernel.operands[o].dtype] for o in side_by_side), 1), LANES)
-        costly = sum(v.op not in CHEAP for v in kernel.values if v.op != "fold")
-        if len(kernel.values) > BIG or costly > 6:
+        if len(kernel.values) > BIG or self.costly > 6:
             return 1
-        if costly > 2:
+        if self.costly > 2:
             lanes = min(lanes, COSTLY)
         return lanes
 
@@ -159,7 +157,7 @@ class Choice:
         return Variant(
             role, stores, (), tuple(sorted(self.known.items())), bits(axes), self.vector, lanes, even, group, block,
             0, False, 1, rows, shifts, skews, 1, 1, -1, False, False, False, (), self.small, self.aligned, self.half,
-            self.natural,
+            self.natural, 0, 4,
         )  # fmt: skip
 
     def _by_rows(self, role: str, axes: int, lanes: int, group: int) -> bool:
@@ -240,10 +238,8 @@ class Choice:
             rows = self.size(axes) // self.extents[self.vector]
             long = self.extents[a] >= SIDE // 2 and self.extents[self.vector] >= SIDE
             if loads and long and room(kernel, loads) <= SHARED and rows < MOST:
-                shell = (
-                    SHELL and self.extents[a] == self.extents[self.vector] < SQUARE and len(loads) < len(self._whole())
-                )
-                return variant._replace(lanes=1, even=True, rows=False, tile=a, shell=bool(shell), block=TILED)
+                shell = self.extents[a] == self.extents[self.vector] < SQUARE and len(loads) < len(self._whole())
+                return variant._replace(lanes=1, even=True, rows=False, tile=a, shell=shell, block=TILED)
         side_by_side = sum(isinstance(v.arg, Load) and v.arg.strides[self.vector] == UNIT for v in kernel.values)
         even = self.extents[self.vector] % variant.lanes == 0
         if variant.rows and even and any(v.src for v in kernel.values if isinstance(v.arg, Load)):
@@ -252,15 +248,16 @@ class Choice:
             return variant
         around = [self.extents[a] for a in bits(axes) if a != self.vector]
         steps = self.extents[self.vector] // variant.lanes
-        thick = len(around) > 1 and min(around[-2:]) >= ROWS and steps >= 0.7 * WIDE * -(-steps // WIDE)
-        if thick:
-            box = variant._replace(
-                rows=True, even=True, thick=BOX // WIDE, block=BOX, stack=ROWS, tall=TALL, shifts=self.shifts
-            )
+        nbytes = variant.lanes * self.widest
+        wide, deep = min(max(LINE // nbytes, 8), BOX // 2), min(max(DEEP // nbytes, 2), ROWS)
+        full = steps >= 0.7 * wide * -(-steps // wide)
+        several = variant._replace(resident=RESIDENT if self.light else 0, shifts=self.shifts)
+        if len(around) > 1 and around[-2] >= deep and around[-1] >= BOX // wide * TALL and full:
+            box = several._replace(rows=True, even=True, thick=BOX // wide, block=BOX, stack=deep, tall=TALL)
             if self._rows(box) < MOST:
                 return box
         if variant.rows:
-            return variant._replace(stack=ROWS, shifts=self.shifts)
+            return several._replace(stack=deep)
         return variant._replace(stack=2) if variant.even else variant
 
     def _whole(self) -> list[int]:
@@ -309,18 +306,23 @@ class Choice:
         if len(loops) > 1 and flat and len({n[0] for n in nests}) == 1:
             for group in (part, 128, 256, 512, 1024):
                 keep = _power(-(-steps // group))
-                if keep * lanes * widest <= KEPT and group >= LEAST:
-                    warp = warp._replace(group=group, block=THREADS if group <= 32 else group, keep=keep)
+                held = keep * lanes * widest
+                if held <= KEPT and keep * lanes <= HELD:
+                    block = THREADS if group <= 32 else group
+                    resident = RESIDENT if block >= 2 * THREADS else 3 * THREADS if held <= SHARE else 2 * THREADS
+                    warp = warp._replace(group=group, block=block, keep=keep, resident=resident if keep > 1 else 0)
                     return self._together(warp, lanes * widest, steps)
         if len(loops) == 1 and flat and steps <= SHORT * part:
-            return self._together(warp._replace(group=part, keep=_power(-(-steps // part))), lanes * widest, steps)
+            keep = _power(-(-steps // part))
+            warp = warp._replace(group=part, keep=keep, resident=3 * THREADS if keep > 1 else 0)
+            return self._together(warp, lanes * widest, steps)
         return warp._replace(group=part) if steps <= 512 else warp._replace(group=THREADS)
 
     def _together(self, variant: Variant, nbytes: int, steps: int) -> Variant:
         """With several units for each group, where one keeps few bytes under way and units are many."""
         variant = variant._replace(full=steps == variant.keep * variant.group)
         blocks = self.size(axes_mask(variant.axes)) * variant.group // THREADS
-        stack = min(SHORT // max(variant.keep, 1), KEPT // (nbytes * variant.keep), blocks // (2 * BLOCKS))
+        stack = min(SHORT // max(variant.keep, 1), SHARE // (nbytes * variant.keep), blocks // (2 * BLOCKS))
         return variant._replace(stack=stack) if variant.group <= 32 and stack > 1 else variant
 
     def _longest(self, loop: Loop) -> int:
@@ -349,7 +351,8 @@ class Choice:
         column = self.vector >= 0 and bool(axes >> self.vector & 1)
         apart = not column and points >= THREADS and self._apart(axes, space & ~axes)
         column = column or apart
-        variant = self.variant("part", (), axes, 1 if column else THREADS, THREADS)._replace(folds=now)
+        variant = self.variant("part", (), axes, 1 if column else THREADS, THREADS)
+        variant = variant._replace(folds=now, resident=3 * THREADS if self.light else 0)
         pass_ = self.one(variant)
         if (column and (pass_.units >= MANY or row <= 128)) or (not column and (row < ROW or points >= BLOCKS // 4)):
             return None
@@ -357,23 +360,25 @@ class Choice:
         if len(loops) > 1 + few or any(loop.scans for loop in loops) or loops[-1].folds != now:
             return None
         inner_axes, _, body = nest(loops[-1])
-        variant = variant._replace(fixed=self._short(body))
+        plain = not self._loops(body) and not self.costly
+        variant = variant._replace(fixed=self._short(body), unroll=8 if plain else 4)
         if not column and not few and len(inner_axes) == 2 and self._apart(*(1 << a for a in inner_axes)):
             return self._square(variant, inner_axes), now
         if column:
-            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-MANY // pass_.units)
+            steps, least, wanted = self.size(axes_mask(inner_axes)), 32, -(-(MANY if apart else COLUMNS) // pass_.units)
         else:
             lanes = variant.lanes if inner_axes[-1] == self.vector else 1
             deep = bool(self._loops(body)) and self._longest(loops[-1]) >= 32
             variant = variant._replace(lanes=lanes, deep=deep)
-            steps, least, wanted = self.size(axes_mask(inner_axes)) // lanes, 4 * THREADS, -(-BLOCKS // points)
+            steps, least, wanted = self.size(axes_mask(inner_axes)) // lanes, 4 * THREADS, -(-CHUNKS // points)
             least = 1 if deep else THREADS if self._loops(body) else least
         chunks = min(wanted, max(steps // least, 1), MOST - 1)
         if chunks < 2:
             return None
         length = -(-steps // chunks)
-        if ROUND and not variant.deep and length > ROUND * variant.group:
-            length = -(-length // (ROUND * variant.group)) * ROUND * variant.group
+        each = variant.unroll * variant.group  # steps that are written out: all chunks but the last have these alone
+        if not variant.deep and length > each:
+            length = -(-length // each) * each
         return self.one(variant, -(-steps // length), length), now
 
     def _apart(self, some: int, others: int) -> bool:
@@ -432,7 +437,8 @@ class Choice:
             return []
         chunks = -(-row // tile)
         base = base._replace(
-            role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=each // lanes, lanes=lanes
+            role="scan", folds=tuple(folds), group=THREADS, block=THREADS, keep=each // lanes, lanes=lanes,
+            resident=RESIDENT,
         )  # fmt: skip
         return [Pass(base, points * chunks, chunks, tile, points, 1)]
 

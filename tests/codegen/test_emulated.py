@@ -89,7 +89,6 @@ def test_boxes_of_one_plane(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_boxes_of_several_rows(name: str, tall: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread takes several rows side by side, at the edges too."""
     monkeypatch.setattr(gpu_plan, "TALL", tall)
-    monkeypatch.setattr(gpu_plan, "WIDE", 32)
     monkeypatch.setattr(gpu_plan, "ROWS", 2)
     compare(device.EXAMPLES[name], 100)
 
