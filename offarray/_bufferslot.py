@@ -73,17 +73,19 @@ def _install_slot(cls: Any) -> None:
     capsule.restype = ctypes.py_object
     refuse = ctypes.cast(ctypes.pythonapi.PyMemoryView_FromObject, ctypes.c_void_p)  # TypeError: no bytes-like object
 
-    def refused() -> _Refusal:
+    interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p)  # as the key does
+
+    def refused(interrupted: bool) -> _Refusal:
         refusal = _Refusal(-1)
-        refusal.capsule = capsule(1, None, refuse)
+        refusal.capsule = capsule(1, None, refuse), capsule(1, None, interrupt) if interrupted else None
         return refusal
 
     def get(x: Any, view: int, flags: int) -> int:
         try:
             return get_buffer(exported(x), view, flags)  # type: ignore[no-any-return]
-        except Exception:
+        except BaseException as error:
             ctypes.c_void_p.from_address(view + ctypes.sizeof(ctypes.c_void_p)).value = None  # view.obj
-            return refused()  # in no variable here: an error that is kept keeps this frame
+            return refused(isinstance(error, KeyboardInterrupt))  # in no variable: an error may keep this frame
 
     callback = prototype(get)
     _kept.append(callback)

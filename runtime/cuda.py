@@ -18,7 +18,8 @@ from . import placement, pool, threads
 from .errors import DeviceError, DeviceLostError, MemoryLimitError, NoDeviceError, answered
 
 STAGE = 1 << 22  # bytes of each of the pieces in which large transfers go through pinned memory
-STAGES = 32  # pieces under way at a time; each thread has two or more
+STAGES = 24  # pieces under way at a time, two of each thread: more of them leave the processor's cache
+EACH = 2
 DIRECT = 1 << 16  # transfers up to this size go through the driver's own staging
 PIECE = 1 << 22  # bytes that are worth a thread of their own when they are copied
 COPIERS = 8  # threads that copy, at most
@@ -370,8 +371,8 @@ class Device:
         """Move a large range in pieces, each thread by stages of its own; `after` follows the next `piece`."""
         starts = range(0, nbytes, STAGE)
         stages = self.stages()
-        shares = max(1, min(threads.count(), STAGES // 2, (len(starts) + 1) // 2))
-        each = STAGES // shares
+        shares = max(1, min(3 * threads.count() // 4, STAGES // EACH, (len(starts) + 1) // 2))  # some for the others
+        each = EACH
 
         def part(number: int, low: int, high: int) -> None:
             self._here()

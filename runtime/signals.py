@@ -20,11 +20,13 @@ class Signals:
     def take(self, words: int) -> tuple[int, int]:
         """(address of at least so many words, number of this launch)."""
         if words > self.words:
-            if self.pointer:
-                self.device.free(self.pointer)
-            self.words = max(words, LEAST)
-            self.pointer = self.device.allocate(4 * self.words)
-            self.device.clear(self.pointer, 4 * self.words)
+            count = max(words, LEAST)
+            former, self.pointer = self.pointer, self.device.allocate(4 * count)
+            self.words = 0  # until they are clear
+            if former:
+                self.device.free(former)
+            self.device.clear(self.pointer, 4 * count)
+            self.words = count
         self.epoch += 1
         return self.pointer, self.epoch
 

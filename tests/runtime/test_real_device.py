@@ -176,11 +176,13 @@ DYING = """
     warnings.simplefilter("ignore", RuntimeWarning)  # as the program's first word: warnings wait all the same
     host = np.array(one)
     there = np.to_device(np.array(one + 1))  # on both sides
-    seen = np.evaluate(np.to_device(np.array(one)) * 2.0)
-    seen.tolist()  # computed there, and fetched
-    only = np.evaluate(np.to_device(np.array(one)) * 3.0)  # there alone
-    part = np.evaluate(np.to_device(np.array(one)) * 5.0)
-    assert part[7] == 35  # there alone, but for a look
+    with np.device("cuda"):  # where `auto` would put some of it on the host
+        seen = np.evaluate(np.to_device(np.array(one)) * 2.0)
+        seen.tolist()  # computed there, and fetched
+        only = np.evaluate(np.to_device(np.array(one)) * 3.0)  # there alone
+        part = np.evaluate(np.to_device(np.array(one)) * 5.0)
+        assert part[7] == 35  # there alone, but for a look
+        home = np.to_host(np.evaluate(np.to_device(np.array(one)) * 7.0))  # it has made room
     later = only + 1.0  # pending
     source = np.to_device(np.array(one))
     waiting = np.log(source)  # it warns, later
@@ -208,7 +210,7 @@ DYING = """
             raise AssertionError("a value that is lost")
     assert placement.where() in ("cpu", "auto") and placement.lost
     assert (numpy.asarray(host) == one).all() and (numpy.asarray(there) == one + 1).all()
-    assert (numpy.asarray(seen) == one * 2).all()
+    assert (numpy.asarray(seen) == one * 2).all() and (numpy.asarray(home) == one * 7).all()
     assert same(np.evaluate(host * 2.0 + there), 3 * one + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
