@@ -112,8 +112,8 @@ def attempted(emitter: DeviceEmitter, make: Callable[[], list[tuple[str, str]]])
         code.add(f"br label %{done}")
     code.start(trial.usual)
     known = {where for _, where, _ in noted}
-    for t, where, former in [*noted, *((t, w, "0") for t, w in emitter.notes() if w not in known)]:
-        code.add(f"store {t} {former}, ptr {where}")
+    for t, where, word in [*noted, *((t, w, "0") for t, w in emitter.notes() if w not in known)]:
+        code.add(f"store {t} {word}, ptr {where}")
     emitter.usual = True
     slow, after = make(), code.block
     emitter.usual = False

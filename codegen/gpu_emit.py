@@ -417,10 +417,10 @@ class DeviceEmitter(Emitter):
         for label in (simple, clipped):
             code.start(label)
             self.memory.deferred = []
-            for k, high in product(range(variant.stack), range(variant.tall)):
+            for k, beside in product(range(variant.stack), range(variant.tall)):
                 place, self.memory.guard, last = code.op(f"add i64 {first}, {k}"), inside, row
-                if high:
-                    last = code.op(f"add i64 {row}, {high}")
+                if beside:
+                    last = code.op(f"add i64 {row}, {beside}")
                 if label == clipped:  # what is not there repeats the last row that is
                     place, fits = self._within(place, end)
                     self.memory.guard = self.both(inside, fits)
@@ -429,7 +429,7 @@ class DeviceEmitter(Emitter):
                         self.memory.guard = self.both(self.memory.guard, fits)
                 self.places = [*far, place, *([last] if row else [])]
                 self.unit(column)
-                if row and high == variant.tall - 1:  # fewer registers let more threads read
+                if row and beside == variant.tall - 1:  # fewer registers let more threads read
                     self.memory.flush()
                     self.memory.deferred = []
             self.memory.flush()
