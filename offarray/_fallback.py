@@ -33,7 +33,7 @@ def nbytes(value: Any) -> int:
 
 def library(name: str, made: Any) -> None:
     """Count a step of NumPy's compiled routines, which are the processor's library."""
-    size = nbytes(made)
+    size = made.nbytes if isinstance(made, numpy.generic) else nbytes(made)
     trace.count("library_bytes", size)
     if trace.events is not None:
         trace.emit("library", here(), name=name, nbytes=size)

@@ -25,6 +25,7 @@ from .coverage_calls import CALLS, LEFT, operands, patterns
 
 KERNEL, COMPOSED, LIBRARY, VIEW, HOST, NEUTRAL = "kernel", "composition", "library", "view", "host", "neutral"
 RUN = (KERNEL, COMPOSED, LIBRARY)
+AT_HAND = frozenset("dot inner vdot ndarray.dot linalg.norm".split())  # of floats at hand; what is pending is recorded
 ROUTINES = ("_choosing", "_counting", "_sorting", "_statistics")  # modules whose forms only the host has
 
 
@@ -87,6 +88,8 @@ def stated(name: Name) -> str:
         return NEUTRAL
     if key in _reach.LIGHT:
         return VIEW
+    if key in AT_HAND:
+        return LIBRARY
     if key in _dispatch.NATIVE:
         return KERNEL
     if key in _dispatch.COMPOSED or key in _dispatch.CALLBACKS:
@@ -110,7 +113,7 @@ def _of_method(key: str, short: str) -> str:
         return NEUTRAL
     if short in _reach.LIGHT:
         return VIEW
-    if key in _dispatch.NATIVE:
+    if key in _dispatch.NATIVE and key not in AT_HAND:
         return KERNEL
     return LIBRARY if short in _dispatch.LIBRARY else HOST
 
@@ -124,7 +127,7 @@ def on_device(name: Name, found: str) -> str:
         return "library"
     if key.startswith("random."):
         return "kernel or host"
-    if found in (KERNEL, COMPOSED):
+    if found in (KERNEL, COMPOSED) or key in AT_HAND:
         call = _dispatch.NATIVE.get(key)
         module = getattr(inspect.getmodule(call), "__name__", "") if call is not None else ""
         return "host" if module.endswith(ROUTINES) else "kernel"
