@@ -21,10 +21,13 @@ _WRITTEN = {
 }  # fmt: skip
 
 
-def _many(args: tuple[Any, ...]) -> bool:
+_SINGLE = frozenset((float, bool, str, type, type(None)))  # of arguments that are no size
+
+
+def _many(values: Any) -> bool:
     """Whether some argument may ask for more numbers than small work."""
-    for v in args:
-        if type(v) is tuple or (type(v) is int and v > settings.eager_size):
+    for v in values:
+        if (v > settings.eager_size) if type(v) is int else (type(v) not in _SINGLE):
             return True
     return False
 
@@ -33,7 +36,7 @@ def _drawing(real: Any, name: str, inner: bool = False) -> Any:
     drawn = name in _library.SHARED or name in _library.DRAWN or name in _library.FAST  # not NumPy alone makes these
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if drawn and type(self) is Generator and (kwargs or _many(args)):
+        if drawn and type(self) is Generator and (_many(args) or (kwargs and _many(kwargs.values()))):
             made = _library.draw(name, self, args, kwargs)
             if made is not NotImplemented:
                 return made
