@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import threading
 from typing import Any
 
 import numpy
@@ -85,7 +86,8 @@ def _install_slot(cls: Any) -> None:
             return get_buffer(exported(x), view, flags)  # type: ignore[no-any-return]
         except BaseException as error:
             ctypes.c_void_p.from_address(view + ctypes.sizeof(ctypes.c_void_p)).value = None  # view.obj
-            return refused(isinstance(error, KeyboardInterrupt))  # in no variable: an error may keep this frame
+            mine = threading.current_thread() is threading.main_thread()  # which alone is interrupted
+            return refused(mine and isinstance(error, KeyboardInterrupt))  # in no variable: an error keeps this frame
 
     callback = prototype(get)
     _kept.append(callback)
