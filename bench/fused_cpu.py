@@ -245,11 +245,12 @@ def main() -> None:
                 found = run_row(row, dtype, n, peers, options.seconds)
                 told["rows"].append(found)
                 _tell(found, names)
-    told["summary"] = summary(told["rows"])
-    for size, facts in told["summary"].items():
+    for size, facts in summary(told["rows"]).items():
         means = ", ".join(f"{name} {mean:.2f}" for name, mean in facts["geomean"].items())
         print(f"{size}: times NumPy's speed: {means}; {facts['level with the best']} of {facts['rows']} rows level")
-    measure.write(options.json, told, lambda row: (row["name"], row["dtype"], row["n"]))
+    told["rows"] = measure.kept(options.json, told["rows"], lambda row: (row["name"], row["dtype"], row["n"]))
+    told["summary"] = summary(told["rows"])
+    measure.write(options.json, told)
 
 
 def _tell(found: dict[str, Any], names: list[str]) -> None:

@@ -121,14 +121,19 @@ def duration(value: float) -> str:
     return f"{value / 1e-9:.0f} ns"
 
 
-def write(path: str | None, told: dict[str, Any], key: Callable[[dict[str, Any]], Any] | None = None) -> None:
-    """Write the results as JSON, if a file was named; with `key` over the same rows of the file, keeping the others."""
+def kept(path: str | None, rows: list[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
+    """These rows, and those of the file that have another key."""
+    if not path or not os.path.exists(path):
+        return rows
+    with open(path) as file:
+        before = json.load(file)["rows"]
+    fresh = {key(row) for row in rows}
+    return [row for row in before if key(row) not in fresh] + rows
+
+
+def write(path: str | None, told: dict[str, Any]) -> None:
+    """Write the results as JSON, if a file was named."""
     if path:
-        if key is not None and os.path.exists(path):
-            with open(path) as file:
-                before = json.load(file)["rows"]
-            fresh = {key(row) for row in told["rows"]}
-            told["rows"] = [row for row in before if key(row) not in fresh] + told["rows"]
         with open(path, "w") as file:
             json.dump(told, file, indent=1)
             file.write("\n")

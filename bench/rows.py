@@ -69,7 +69,7 @@ def _bodies(rng: numpy.random.Generator, n: int, dtype: str) -> tuple[Any, ...]:
 
 
 def _options(rng: numpy.random.Generator, n: int, dtype: str) -> tuple[Any, ...]:
-    return tuple(rng.uniform(*bounds, n).astype(dtype) for bounds in ((10.0, 40.0), (10.0, 40.0), (0.25, 10.0)))
+    return tuple(rng.uniform(*bounds, n).astype(dtype) for bounds in ((10.0, 40.0), (10.0, 40.0), (1.0, 10.0)))
 
 
 def _integers(rng: numpy.random.Generator, n: int, dtype: str) -> tuple[Any, ...]:
