@@ -431,7 +431,7 @@ def main() -> None:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only the rows whose name holds TEXT, or one of several")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only rows whose name holds TEXT, or one of several")
     parser.add_argument("--peers", default=",".join(PEERS), help="libraries to measure, of those installed")
     parser.add_argument("--seconds", type=float, default=600.0, help="no peer begins after so many seconds")
     options = parser.parse_args()
