@@ -20,11 +20,13 @@ from .node import FOLD, PENDING, Node
 HARD = 4  # times the soft bound
 _ROOM = 1 << 40  # bytes beyond which a stretched array may have got too large for any memory
 _MOST = 1 << 60  # sums of more would not fit a machine's integers
+SWEPT = 8  # nodes up to which those that nobody can ask for stay where they are
 
 nodes: list[Node] = []
 pending_bytes = 0
 first_site: Any = None
 _bound = _bound_bytes = 0
+_sweep = SWEPT  # number of nodes at which they are looked for
 
 
 def _bounds(count: int | None = None, nbytes: int | None = None) -> None:
@@ -103,9 +105,10 @@ def passed(order: list[Node]) -> None:
 def compact(thorough: bool = False) -> None:
     """Forget nodes that are no longer pending, or no longer marked as `taped`.
 
-    Nodes that only the tape refers to are looked for when what is there keeps much memory, or when asked.
+    Nodes that only the tape refers to are looked for when what is there keeps much memory, when it has doubled, or
+    when asked.
     """
-    global pending_bytes
+    global pending_bytes, _sweep
     if not nodes:
         return
     keep = []
@@ -117,10 +120,11 @@ def compact(thorough: bool = False) -> None:
     nodes[:] = keep
     if nodes:
         del keep, node  # they would count as somebody who refers to them
-        if thorough or 8 * pending_bytes >= _bound_bytes:
+        if thorough or len(nodes) >= _sweep or 8 * pending_bytes >= _bound_bytes:
             for position in idle(nodes):
                 nodes[position].taped = False
                 del nodes[position]
+            _sweep = max(SWEPT, 2 * len(nodes))
     pending_bytes = sum(map(_kept, nodes))
 
 

@@ -56,7 +56,8 @@ class Room:
 
     def told(self) -> bool:
         """Whether launches have left anything: all is well where they have not."""
-        return self.bytes[: self.used].tobytes() != _NOTHING[: self.used]
+        used = self.used
+        return used > 0 and self.bytes[:used].tobytes() != _NOTHING[:used]
 
     def take(self, nbytes: int) -> tuple[int, int] | None:
         """(address, the device's address) of bytes that are 0; None where all are taken."""
@@ -151,9 +152,11 @@ def keep(late: Late, buffers: list[Any]) -> None:
     global _held
     if late.look is not None:
         late.buffers = buffers
+        nbytes = 0
         for buffer in buffers:
             protected.add(id(buffer.device))
-            _held += buffer.nbytes
+            nbytes += buffer.nbytes
+        _held += nbytes
     waiting.append(late)
 
 

@@ -72,11 +72,14 @@ cdef Py_ssize_t THERE = offset_of(copy_class, "there")
 cdef Py_ssize_t NBYTES = offset_of(copy_class, "nbytes"), HIGH = offset_of(copy_class, "high")
 cdef object blueprint = Copy(None, 0, False)
 cdef list places = [offset_of(copy_class, name.encode()) for name in Copy.__slots__]
-cdef object take = supply.take, note = supply.note
+cdef object take = supply.take, note = supply.note, Late = late.Late
 cdef dict events = trace.__dict__, counters = trace.counters, lateness = late.__dict__
-cdef object KERNELS = "kernels", BYTES = "kernel_bytes", EVENTS = "events", ALLOWED = "allowed", PROTECTED = "protected"
+cdef object KERNELS = "kernels", BYTES = "kernel_bytes", EVENTS = "events", ALLOWED = "allowed"
 cdef object acquire = lock.acquire, release = lock.release, tick = supply.tick, zero = 0, no = bool(0)
-cdef bint watched = False, checked = False
+cdef dict limits = supply.limits, rooms = late._rooms
+cdef list waiting = late.waiting
+cdef set protected = late.protected
+cdef bint watched = False, checked = False, limited = False
 
 
 def _set_watched(value):
@@ -89,6 +92,12 @@ def _set_checked(value):
     checked = value > 0
 
 
+def _set_limited(value):
+    global limited
+    limited = value > 0
+
+
+watch("device_memory", _set_limited)
 watch("debug", _set_watched)
 watch("check", _set_checked)
 
@@ -128,7 +137,7 @@ cdef class Shot:
     """One launch made ready for a device."""
 
     cdef public object device, step, fixed
-    cdef object again, starts
+    cdef object again, starts, named
     cdef long long *head  # pointers, words, fault, scratch: as they are passed
     cdef long long *usual  # the same as they are known beforehand, doubles not narrowed
     cdef long long *spans  # (offset, low, high) by pointer
@@ -145,6 +154,7 @@ cdef class Shot:
         cdef Part *part
         step = prepared.step
         self.device, self.step, self.fixed, self.again = device, step, fixed, fixed.again
+        self.named = id(device)
         self.pointers, self.fault, self.count = len(step.pointers), prepared.fault, len(fixed.parts)
         self.scratch, self.states, self.signals = fixed.scratch, fixed.states, fixed.signals
         self.reports, self.nbytes, self.narrowing = fixed.reports, step.nbytes, len(fixed.narrow)
@@ -233,9 +243,14 @@ cdef class Shot:
         set_slot(copy, NBYTES, <PyObject *>nbytes)
         made.device = fresh
         try:
-            pointer = take(self.device, nbytes)
+            pointer = take(self.device, nbytes) if limited or limits else self.device.allocate(nbytes)
         except MemoryLimitError:
-            return made
+            if limited or limits:
+                return made
+            try:
+                pointer = take(self.device, nbytes)  # others make room
+            except MemoryLimitError:
+                return made
         set_slot(copy, POINTER, <PyObject *>pointer)
         set_slot(copy, HIGH, <PyObject *>nbytes)
         set_slot(copy, LAST, <PyObject *>nbytes)
@@ -259,14 +274,17 @@ cdef class Shot:
                 memcpy(self.head, self.usual, 8 * (self.fault + 2))
                 for number, bits in scalars:
                     self.head[self.pointers + <Py_ssize_t>number] = <long long><unsigned long long>bits
-                if <object>PyDict_GetItem(lateness, PROTECTED):
+                if protected:
                     for n in range(self.pointers):
                         if self.writes[n]:
                             late.before((<Buffer>slots[self.slots[n]]).device)
                 if not self.look(slots):
                     return None
                 if self.reports:
-                    place = late.place(self.device, self.reports)
+                    room = rooms.get(self.named)
+                    if room is None:
+                        return None
+                    place = room.take(self.reports)
                     if place is None:
                         return None
                     address, fault = place
@@ -280,8 +298,11 @@ cdef class Shot:
             counters[BYTES] = <object>PyDict_GetItem(counters, BYTES) + self.nbytes
             if not self.reports:
                 return b""
-            left = late.Late(self.device, address, self.reports, found)
-            late.keep(left, [slots[self.slots[n]] for n in range(self.pointers) if not self.writes[n]])
+            left = Late(self.device, address, self.reports, found)
+            if found is None:
+                waiting.append(left)
+            else:
+                late.keep(left, [slots[self.slots[n]] for n in range(self.pointers) if not self.writes[n]])
             return left
         finally:
             release()
