@@ -74,8 +74,7 @@ class Shot:
         if fixed.reports and not late.allowed:
             return None
         with lock:
-            place: tuple[int, int] | None = (0, 0)
-            scratch = 0
+            place, scratch = (0, 0), 0
             if fixed.scratch:  # before the operands are looked at: others may have to make room for it
                 scratch = supply.take(device, fixed.scratch)
             try:
@@ -86,9 +85,10 @@ class Shot:
                 if row is None:
                     return None
                 if fixed.reports:
-                    place = late.place(device, fixed.reports)
-                    if place is None:
+                    found = late.place(device, fixed.reports)
+                    if found is None:
                         return None
+                    place = found
                 for number, bits in scalars:
                     row[len(step.pointers) + number] = bits
                 self._launch(slots, row, place[1], scratch)
