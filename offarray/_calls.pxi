@@ -30,27 +30,41 @@ cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyOb
     cdef PyObject *real[4]
     cdef PyObject *wide[3]
     cdef long long room = eager_size
-    cdef bint plain = names == NULL and count == me.nin and count <= 3, waits = False
+    cdef bint plain = names == NULL and count == me.nin and count <= 3, waits = False, delayed = False, marks = False
     cdef object r
     wide[0] = wide[1] = wide[2] = NULL
     if plain:
         for n in range(count):
             if is_handle(<object>args[n]):
                 if not ready(<Handle>args[n]):
+                    delayed = delayed or (<Handle>args[n]).mark == WAITING
                     waits = True
-                    break
-                real[n] = wide[n] = <PyObject *>(<Handle>args[n])._np
+                    continue
+                real[n] = wide[n] = <PyObject *>(<Handle>args[n]).array
                 room -= size_of(real[n])
             elif is_scalar(<object>args[n]):
                 real[n] = args[n]
             else:
                 plain = False
                 break
+    if plain and count <= 2 and (delayed or (not waits and room >= 0 and room <= eager_size - wait_size)):
+        if me.table is None:
+            me.table = find_table(me.real)
+        r = wait_table(me.table, <object>args[0], <object>args[1 if count == 2 else 0], count)
+        if r is not None:
+            return r
+        marks = not waits
+    if delayed:
+        for n in range(count):
+            if is_handle(<object>args[n]):
+                end(<Handle>args[n])
+        return call_ufunc(callable, args, flagged, names)
     if plain and not waits and room >= 0 and spread_of(wide[0], wide[1], wide[2]) <= eager_size:
         for n in range(count):
             Py_INCREF(<object>real[n])
         try:
-            return finished(vectorcall(me.real, real, count, NULL))
+            r = vectorcall(me.real, real, count, NULL)
+            return marked(r) if marks else finished(r)
         finally:
             for n in range(count):
                 Py_DECREF(<object>real[n])

@@ -305,7 +305,7 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like, Handle into
     cdef object strides, result
     if into is not None:  # a new version of the whole of a private base
         into.held.node = node
-        into._np = None
+        into.array = None
         into.mark = 0
         result = into
     else:
@@ -443,6 +443,7 @@ def install(arithmetic, compare, single):
     handles.record_in_place = operator_in_place
     handles.record_pair = of_ufunc
     handles.find_table = find_table
+    connect_waiting()
 
 
 cdef object operator_of_two(int n, object x, object y):
@@ -454,6 +455,8 @@ cdef object operator_in_place(int n, object x, object y):
     """`x op= y` of the whole of a base that is nobody else's; None for any other."""
     cdef Handle me = <Handle>x
     cdef object t = operators[n]
+    if handles.waiting != NULL:
+        handles.end_all()
     if t is None or dense(me) is None or me.held.borrows is not None or not me._writeable:
         return None
     me._strides  # what has not been asked for yet goes with the array that was seen
@@ -468,3 +471,6 @@ cdef object of_ufunc(object table, object x, object y, Py_ssize_t count):
     if count == 2:
         return pair(<Table>table, x, y)
     return lone(<Table>table, <Handle>x) if type(x) is ndarray else None
+
+
+include "_statement.pxi"

@@ -8,6 +8,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
 
+cimport offarray._handle as handles
 from offarray._handle cimport HOSTED, Handle, fresh, view
 from offarray.runtime.layout cimport axes_of, base_of, descr_of, extents_of, size_of
 
@@ -153,7 +154,7 @@ front_call(<PyObject *>Front, <char *>&_probe.call - <char *><PyObject *>_probe)
 cdef object given(Front me, object r, Handle x, PyObject **args, Py_ssize_t count):
     """What NumPy gave, as the user sees it."""
     cdef PyObject *root
-    cdef PyObject *a = <PyObject *>x._np
+    cdef PyObject *a = <PyObject *>x.array
     if <PyObject *>Py_TYPE(r) != array_class:
         if me.bare or type(r) in scalars:
             return r
@@ -179,6 +180,8 @@ cdef object call_front(PyObject *callable, PyObject **args, size_t flagged, PyOb
     cdef Handle x, y
     cdef object v, r
     cdef long long room
+    if handles.waiting != NULL:
+        handles.end_all()
     if names != NULL:
         words = len(<tuple>names)
     if count == 0 or count + words > MOST:
@@ -198,15 +201,15 @@ cdef object call_front(PyObject *callable, PyObject **args, size_t flagged, PyOb
     x = <Handle>args[first]
     if not ready(x):
         return vectorcall(me.late, args, flagged, names)
-    real[first] = a = <PyObject *>x._np
+    real[first] = a = <PyObject *>x.array
     room = eager_size - size_of(a)
     for n in range(first + 1, count):
         v = <object>args[n]
         if is_handle(v):
             y = <Handle>v
-            if not ready(y) or not (me.free or alike(a, <PyObject *>y._np)):
+            if not ready(y) or not (me.free or alike(a, <PyObject *>y.array)):
                 break
-            real[n] = <PyObject *>y._np
+            real[n] = <PyObject *>y.array
             room -= size_of(real[n])
         elif option(v):
             real[n] = args[n]
@@ -256,9 +259,9 @@ cdef object join(Front me, PyObject **args, Py_ssize_t count):
         x = <Handle>each
         if not ready(x):
             return NotImplemented
-        arrays.append(x._np)
-        room -= size_of(<PyObject *>x._np)
-        if room < (far - 1) * eager_size and not native(<object>descr_of(<PyObject *>x._np)):
+        arrays.append(x.array)
+        room -= size_of(<PyObject *>x.array)
+        if room < (far - 1) * eager_size and not native(<object>descr_of(<PyObject *>x.array)):
             return NotImplemented
     for n in range(1, count):
         if not plain(<object>args[n]):

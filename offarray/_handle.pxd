@@ -4,9 +4,10 @@ from offarray.fusion.node cimport Base, Node
 
 cdef enum:
     HOSTED = -1  # `mark` of a handle in host mode; 0: nothing of its value has been seen
+    WAITING = -2  # its operation waits for the next one (_statement.pxi): no array, no base yet
 
 cdef class Handle:
-    cdef public object _np  # NumPy's array of the value as it was when last seen, or None
+    cdef object array  # NumPy's array of the value as it was when last seen, or None
     cdef public object _owner  # what `.base` gives
     cdef Base held
     cdef object extents, steps, kind
@@ -15,6 +16,8 @@ cdef class Handle:
     cdef PyObject *after  # views in host mode: the next one of the same owner, what names this one ...
     cdef PyObject **at
     cdef PyObject *first  # ... and, of an owner, the first of its views
+    cdef object wait  # the operation that waits
+    cdef int spot  # where in the program the value was made; 0: nobody has looked
     cdef object __weakref__
 
 cpdef object fresh(object a)
@@ -30,3 +33,24 @@ cdef Two record_two, record_in_place
 cdef One record_one
 cdef Pair record_pair
 cdef Find find_table
+
+# Operations that wait for the next one; `last_spot` is where in the program the last one asked about stands.
+ctypedef object (*WaitTable)(object table, object x, object y, Py_ssize_t count)
+ctypedef int (*End)(Handle x) except -1
+ctypedef int (*EndAll)() except -1
+ctypedef bint (*Store)(Handle x, object key, Handle value, bint alone) except -1
+ctypedef bint (*Into)(int n, Handle x, object y) except -1
+ctypedef void (*Ends)(Handle x) noexcept
+cdef PyObject *waiting
+cdef int waiting_count, last_spot
+cdef long long wait_size
+cdef Two wait_two
+cdef One wait_one
+cdef WaitTable wait_table
+cdef End end
+cdef EndAll end_all
+cdef Store store
+cdef Into store_into
+cdef Ends sink
+cdef void leave(Handle x) noexcept
+cdef void enter_waiting(Handle x) noexcept

@@ -44,6 +44,11 @@ cdef extern from *:
         type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
         PyType_Modified(type);
     }
+    #if PY_VERSION_HEX < 0x030E0000
+    #define offarray_only(o) (Py_REFCNT(o) == 1)
+    #else
+    #define offarray_only(o) 0  /* the stack may borrow what a name holds */
+    #endif
     /* A class made in Python calls methods of its base by name; these slots are the base's own functions instead. */
     static void offarray_inherit(PyObject *cls, PyObject *base) {
         PyTypeObject *to = (PyTypeObject *)cls, *from = (PyTypeObject *)base;
@@ -82,6 +87,7 @@ cdef extern from *:
     object vectorcall "PyObject_Vectorcall"(object f, PyObject **args, size_t count, PyObject *names)
     size_t counted "PyVectorcall_NARGS"(size_t flagged)
     void quick_call "offarray_quick_call"(PyObject *cls, Py_ssize_t offset)
+    bint only "offarray_only"(PyObject *x)
     void call_it "offarray_call_it"(PyObject *cls, const char *name)
     void inherit "offarray_inherit"(PyObject *cls, PyObject *base)
     object at_once "offarray_op2"(int n, object x, object y)
@@ -111,6 +117,16 @@ record_in_place = NULL
 record_one = NULL
 record_pair = NULL
 find_table = NULL
+waiting = NULL
+waiting_count = last_spot = 0
+wait_two = NULL
+wait_one = NULL
+wait_table = NULL
+end = NULL
+end_all = NULL
+store = NULL
+store_into = NULL
+sink = NULL
 cdef object late_getitem = None, late_setitem = None, late_delitem = None
 
 
@@ -120,6 +136,14 @@ def _set_eager_size(value):
 
 
 watch("eager_size", _set_eager_size)
+
+
+def _set_wait_size(value):
+    global wait_size
+    wait_size = value
+
+
+watch("wait_size", _set_wait_size)
 
 
 cdef inline bint small_pair(PyObject *a, PyObject *b):
@@ -161,7 +185,7 @@ cdef inline bint picks(Handle key):
     """Whether an index is a small array of integers or truths at hand, with axes."""
     if not ready(key):
         return False
-    cdef PyObject *a = <PyObject *>key._np
+    cdef PyObject *a = <PyObject *>key.array
     return axes_of(a) > 0 and num_of(descr_of(a)) <= LAST_INTEGER and size_of(a) <= eager_size
 
 
@@ -186,6 +210,25 @@ cdef void leave(Handle x) noexcept:
         x.after = NULL
 
 
+cdef void enter_waiting(Handle x) noexcept:
+    """Put a handle whose operation waits into the list of those."""
+    global waiting, waiting_count
+    x.after = waiting
+    if x.after != NULL:
+        (<Handle>x.after).at = &x.after
+    x.at = &waiting
+    waiting = <PyObject *>x
+    waiting_count += 1
+
+
+cdef object marked(object r):
+    """A result, with the place in the program that `last_spot` says."""
+    r = finished(r)
+    if is_handle(r):
+        (<Handle>r).spot = last_spot
+    return r
+
+
 cdef void enter(Handle x, Handle owner) noexcept:
     """Put a view into its owner's list, which is no reference."""
     x.after = owner.first
@@ -198,7 +241,7 @@ cdef void enter(Handle x, Handle owner) noexcept:
 cpdef object fresh(object a):
     """A handle in host mode on a NumPy array that owns its memory and is nobody else's."""
     cdef Handle x = new()
-    x._np = a
+    x.array = a
     x.mark = HOSTED
     x.open = -1
     return x
@@ -223,7 +266,7 @@ cpdef object view(object a, Handle parent):
     """A handle on `a`, which looks at the memory of the handle `parent`."""
     cdef Handle x = new()
     cdef object root = parent if parent._owner is None else parent._owner
-    x._np = a
+    x.array = a
     x.open = -1
     x._owner = root
     if parent.mark == HOSTED and is_handle(root):
@@ -260,11 +303,13 @@ def views(Handle x):
 
 def restart(Handle x, object a):
     """Let a handle start afresh, in host mode on `a`."""
+    if waiting != NULL:
+        end_all()
     scatter(x)
     leave(x)
     x.held = None
     x.extents = x.steps = x.kind = x._owner = None
-    x._np = a
+    x.array = a
     x.mark = HOSTED
     x.open = -1
 
@@ -299,25 +344,61 @@ include "_calls.pxi"
 
 cdef object forward(Handle me, object other, int n):
     cdef Handle y
+    cdef object r
+    cdef Py_ssize_t size
     if is_handle(other):
         y = <Handle>other
         if ready(me) and ready(y):
-            if small_pair(<PyObject *>me._np, <PyObject *>y._np):
-                return finished(at_once(n, me._np, y._np))
+            size = size_of(<PyObject *>me.array) + size_of(<PyObject *>y.array)
+            if size <= eager_size and spread_of(<PyObject *>me.array, <PyObject *>y.array, NULL) <= eager_size:
+                if size < wait_size:
+                    return finished(at_once(n, me.array, y.array))
+                r = wait_two(n, me, other)
+                return marked(at_once(n, me.array, y.array)) if r is None else r
+        elif me.mark == WAITING or y.mark == WAITING:
+            r = wait_two(n, me, other)
+            if r is not None:
+                return r
+            end(me)
+            end(y)
+            return forward(me, other, n)
     elif is_scalar(other):
-        if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
-            return finished(at_once(n, me._np, other))
+        if ready(me):
+            size = size_of(<PyObject *>me.array)
+            if size <= eager_size:
+                if size < wait_size:
+                    return finished(at_once(n, me.array, other))
+                r = wait_two(n, me, other)
+                return marked(at_once(n, me.array, other)) if r is None else r
+        elif me.mark == WAITING:
+            r = wait_two(n, me, other)
+            if r is not None:
+                return r
+            end(me)
+            return forward(me, other, n)
     else:
         return late_binary[n](me, other)
-    cdef object r = record_two(n, me, other)
+    r = record_two(n, me, other)
     return late_binary[n](me, other) if r is None else r
 
 
 cdef object backward(Handle me, object other, int n):
     cdef object r
+    cdef Py_ssize_t size
     if is_scalar(other):
-        if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
-            return finished(at_once(n, other, me._np))
+        if ready(me):
+            size = size_of(<PyObject *>me.array)
+            if size <= eager_size:
+                if size < wait_size:
+                    return finished(at_once(n, other, me.array))
+                r = wait_two(n, other, me)
+                return marked(at_once(n, other, me.array)) if r is None else r
+        elif me.mark == WAITING:
+            r = wait_two(n, other, me)
+            if r is not None:
+                return r
+            end(me)
+            return backward(me, other, n)
         r = record_two(n, other, me)
         if r is not None:
             return r
@@ -327,15 +408,21 @@ cdef object backward(Handle me, object other, int n):
 cdef object inplace(Handle me, object other, int n):
     cdef Handle y
     cdef object r
+    if waiting != NULL:
+        if is_handle(other) and (<Handle>other).mark == WAITING and store_into(n, me, other):
+            return me
+        end_all()
     if is_handle(other):
         y = <Handle>other
         if me.mark == HOSTED and ready(y):  # nothing else looks at its memory
-            if size_of(<PyObject *>me._np) + size_of(<PyObject *>y._np) <= eager_size:
-                in_place(n, me._np, y._np)
+            if size_of(<PyObject *>me.array) + size_of(<PyObject *>y.array) <= eager_size:
+                if y.spot:
+                    sink(y)
+                in_place(n, me.array, y.array)
                 return me
     elif is_scalar(other):
-        if me.mark == HOSTED and size_of(<PyObject *>me._np) <= eager_size:
-            in_place(n, me._np, other)
+        if me.mark == HOSTED and size_of(<PyObject *>me.array) <= eager_size:
+            in_place(n, me.array, other)
             return me
     else:
         return late_in_place[n](me, other)
@@ -344,25 +431,62 @@ cdef object inplace(Handle me, object other, int n):
 
 
 cdef object single(Handle me, int n):
-    if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
-        return finished(alone(n, me._np))
-    cdef object r = record_one(20 + n, me)
+    cdef object r
+    cdef Py_ssize_t size
+    if ready(me):
+        size = size_of(<PyObject *>me.array)
+        if size <= eager_size:
+            if size < wait_size:
+                return finished(alone(n, me.array))
+            r = wait_one(20 + n, me)
+            return marked(alone(n, me.array)) if r is None else r
+    elif me.mark == WAITING:
+        r = wait_one(20 + n, me)
+        if r is not None:
+            return r
+        end(me)
+        return single(me, n)
+    r = record_one(20 + n, me)
     return late_unary[n](me) if r is None else r
 
 
 cdef object compared(Handle me, object other, int n):
     cdef Handle y
+    cdef object r
+    cdef Py_ssize_t size
     if is_handle(other):
         y = <Handle>other
         if ready(me) and ready(y):
-            if small_pair(<PyObject *>me._np, <PyObject *>y._np):
-                return finished(PyObject_RichCompare(me._np, y._np, n))
+            size = size_of(<PyObject *>me.array) + size_of(<PyObject *>y.array)
+            if size <= eager_size and spread_of(<PyObject *>me.array, <PyObject *>y.array, NULL) <= eager_size:
+                if size < wait_size:
+                    return finished(PyObject_RichCompare(me.array, y.array, n))
+                r = wait_two(14 + n, me, other)
+                return marked(PyObject_RichCompare(me.array, y.array, n)) if r is None else r
+        elif me.mark == WAITING or y.mark == WAITING:
+            r = wait_two(14 + n, me, other)
+            if r is not None:
+                return r
+            end(me)
+            end(y)
+            return compared(me, other, n)
     elif is_scalar(other):
-        if ready(me) and size_of(<PyObject *>me._np) <= eager_size:
-            return finished(PyObject_RichCompare(me._np, other, n))
+        if ready(me):
+            size = size_of(<PyObject *>me.array)
+            if size <= eager_size:
+                if size < wait_size:
+                    return finished(PyObject_RichCompare(me.array, other, n))
+                r = wait_two(14 + n, me, other)
+                return marked(PyObject_RichCompare(me.array, other, n)) if r is None else r
+        elif me.mark == WAITING:
+            r = wait_two(14 + n, me, other)
+            if r is not None:
+                return r
+            end(me)
+            return compared(me, other, n)
     else:
         return late_compare[n](me, other)
-    cdef object r = record_two(14 + n, me, other)
+    r = record_two(14 + n, me, other)
     return late_compare[n](me, other) if r is None else r
 
 
@@ -370,16 +494,24 @@ cdef class Handle:
     """What `ndarray` holds, its operators and its index."""
 
     def __dealloc__(self):
+        global waiting_count
+        if self.mark == WAITING and self.at != NULL:
+            waiting_count -= 1
         leave(self)
         scatter(self)
 
     def __getitem__(self, key):
         cdef PyObject *root
         cdef object a, r
+        if waiting != NULL:
+            if self.mark == WAITING:
+                end(self)
+            if is_handle(key) and (<Handle>key).mark == WAITING:
+                end(<Handle>key)
         if self.mark == HOSTED or (
             self.mark > 0 and self.mark == self.held.node.serial and (<Buffer>self.held.node.buffer).device is None
         ):
-            a = self._np
+            a = self.array
             if simple(key) and num_of(descr_of(<PyObject *>a)) != OBJECTS:
                 r = PyObject_GetItem(a, key)
                 if <PyObject *>Py_TYPE(r) != array_class:
@@ -391,7 +523,7 @@ cdef class Handle:
                     return view(r, self)
             elif is_handle(key) and size_of(<PyObject *>a) <= eager_size and picks(<Handle>key):
                 if num_of(descr_of(<PyObject *>a)) != OBJECTS:
-                    r = PyObject_GetItem(a, (<Handle>key)._np)
+                    r = PyObject_GetItem(a, (<Handle>key).array)
                     root = base_of(<PyObject *>r)
                     if root == NULL:
                         return fresh(r)
@@ -403,25 +535,34 @@ cdef class Handle:
     def __setitem__(self, key, value):
         cdef Handle y
         cdef Py_ssize_t size
-        if self.mark == HOSTED and is_handle(key) and size_of(<PyObject *>self._np) <= eager_size and picks(<Handle>key):
+        cdef bint alone
+        if waiting != NULL:
+            if is_handle(value) and (<Handle>value).mark == WAITING and simple(key):
+                alone = only(<PyObject *>value)
+                if store(self, key, <Handle>value, alone):
+                    return
+            end_all()
+        if self.mark == HOSTED and is_handle(key) and size_of(<PyObject *>self.array) <= eager_size and picks(<Handle>key):
             if is_scalar(value):
-                PyObject_SetItem(self._np, (<Handle>key)._np, value)
+                PyObject_SetItem(self.array, (<Handle>key).array, value)
                 return
-            if is_handle(value) and num_of(descr_of(<PyObject *>self._np)) != OBJECTS:
+            if is_handle(value) and num_of(descr_of(<PyObject *>self.array)) != OBJECTS:
                 y = <Handle>value
-                if ready(y) and size_of(<PyObject *>y._np) <= eager_size:
-                    PyObject_SetItem(self._np, (<Handle>key)._np, y._np)
+                if ready(y) and size_of(<PyObject *>y.array) <= eager_size:
+                    PyObject_SetItem(self.array, (<Handle>key).array, y.array)
                     return
         if self.mark == HOSTED and simple(key):  # nothing is pending on its memory
-            size = size_of(<PyObject *>self._np)
+            size = size_of(<PyObject *>self.array)
             if is_handle(value):
                 y = <Handle>value
-                if size <= COPY * eager_size and num_of(descr_of(<PyObject *>self._np)) != OBJECTS and ready(y):
-                    PyObject_SetItem(self._np, key, y._np)
+                if size <= COPY * eager_size and num_of(descr_of(<PyObject *>self.array)) != OBJECTS and ready(y):
+                    if y.spot:
+                        sink(y)
+                    PyObject_SetItem(self.array, key, y.array)
                     return
-            elif size <= eager_size or (PyLong_CheckExact(key) and axes_of(<PyObject *>self._np) == 1):
+            elif size <= eager_size or (PyLong_CheckExact(key) and axes_of(<PyObject *>self.array) == 1):
                 if is_scalar(value):
-                    PyObject_SetItem(self._np, key, value)
+                    PyObject_SetItem(self.array, key, value)
                     return
         late_setitem(self, key, value)
 
@@ -571,10 +712,12 @@ cdef class Handle:
         """View of the transposed array."""
         cdef PyObject *root
         cdef object r
+        if self.mark == WAITING:
+            end(self)
         if self.mark == HOSTED:
-            r = self._np.T
+            r = self.array.T
             root = base_of(<PyObject *>r)
-            if r is not self._np and (root == <PyObject *>self._np or root == base_of(<PyObject *>self._np)):
+            if r is not self.array and (root == <PyObject *>self.array or root == base_of(<PyObject *>self.array)):
                 return view(r, self)
         return parts["T"].fget(self)
 
@@ -584,38 +727,64 @@ cdef class Handle:
 
     # --- the fields as Python sees them
 
+    # Whoever asks for what may lead to memory may write it: what waits for it is done first.
+
+    @property
+    def _np(self):
+        if waiting != NULL:
+            end_all()
+        return self.array
+
+    @_np.setter
+    def _np(self, value):
+        if waiting != NULL:
+            end_all()
+        self.array = value
+
     @property
     def _at(self):
+        if waiting != NULL:
+            end_all()
         return True if self.mark == HOSTED else self.mark if self.mark else None
 
     @_at.setter
     def _at(self, value):
+        if waiting != NULL:
+            end_all()
         self.mark = HOSTED if value is True else 0 if value is None else value
 
     @property
     def _base(self):
+        if waiting != NULL:
+            end_all()
         if self.held is None:
             _memory.adopt(self)
         return self.held
 
     @_base.setter
     def _base(self, value):
+        if waiting != NULL:
+            end_all()
         self.held = value
 
     @property
     def _offset(self):
+        if waiting != NULL:
+            end_all()
         if self.held is None:
             _memory.adopt(self)
         return self.start
 
     @_offset.setter
     def _offset(self, value):
+        if waiting != NULL:
+            end_all()
         self.start = value
 
     @property
     def _shape(self):
         if self.extents is None:
-            self.extents = self._np.shape
+            self.extents = self.array.shape
         return self.extents
 
     @_shape.setter
@@ -625,7 +794,7 @@ cdef class Handle:
     @property
     def _strides(self):
         if self.steps is None:
-            self.steps = () if self._np is None else self._np.strides  # None: no axes, and written since
+            self.steps = () if self.array is None else self.array.strides  # None: no axes, and written since
         return self.steps
 
     @_strides.setter
@@ -635,7 +804,7 @@ cdef class Handle:
     @property
     def _dtype(self):
         if self.kind is None:
-            self.kind = self._np.dtype
+            self.kind = self.array.dtype
         return self.kind
 
     @_dtype.setter
@@ -645,7 +814,7 @@ cdef class Handle:
     @property
     def _writeable(self):
         if self.open < 0:
-            self.open = self._np.flags.writeable
+            self.open = self.array.flags.writeable
         return self.open != 0
 
     @_writeable.setter
