@@ -48,7 +48,7 @@ def timer(statement: str, asked: bool, library: Any, n: int) -> timeit.Timer:
     names = {name: library.array(rng.random(n) + 1) for name in "abd"}
     if asked and library is offarray:
         statement += "; evaluate(c)" if statement.startswith("c") else "; evaluate(x)"
-    if asked and library is offarray and n <= offarray.config.get("eager_size"):
+    if asked and library is offarray and n < min(offarray.config.get("wait_size"), offarray.config.get("eager_size")):
         statement = statement.rsplit(";", 1)[0]  # it has run at once
     made = timeit.Timer(
         statement, "c = d", time.thread_time,

@@ -159,6 +159,8 @@ def _identity(name: str) -> Any:
 def _array(a: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", **kwargs: Any) -> Any:
     """A copy of a pending array stays pending."""
     if type(a) is list and not kwargs and a and set(map(type, a)) <= SCALARS:
+        if dtype is None and copy is True and order == "K":
+            return _lazy.fresh(numpy.array(a))
         return _lazy.fresh(numpy_call(numpy.array, (a, dtype), {"copy": copy, "order": order}))
     if type(a) in (list, tuple) and (dtype is object or dtype == "O"):
         options = {"copy": copy, "order": order, **kwargs}

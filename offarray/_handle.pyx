@@ -5,6 +5,7 @@ The same as `_handle.py`.  Small work is here what it is in `_ufuncs.py` and `_i
 most `eager_size` elements go to NumPy's own operators.  Everything else goes the way that `give` was told.
 """
 
+cimport cython
 from cpython.bool cimport PyBool_Check
 from cpython.complex cimport PyComplex_CheckExact
 from cpython.float cimport PyFloat_CheckExact
@@ -490,6 +491,7 @@ cdef object compared(Handle me, object other, int n):
     return late_compare[n](me, other) if r is None else r
 
 
+@cython.no_gc_clear  # no cycle is of handles alone, and what waits needs its operation to the end
 cdef class Handle:
     """What `ndarray` holds, its operators and its index."""
 
@@ -793,6 +795,8 @@ cdef class Handle:
 
     @property
     def _strides(self):
+        if self.mark == WAITING:
+            end(self)
         if self.steps is None:
             self.steps = () if self.array is None else self.array.strides  # None: no axes, and written since
         return self.steps

@@ -210,6 +210,22 @@ cdef Number number(object value, object dtype):
     return made
 
 
+cdef Py_ssize_t filters_seen = -1
+cdef object first_filter = None
+cdef bint raises = False
+
+
+cdef bint raising():
+    """Whether a filter makes errors of warnings: then they are raised at the statement, as for all small work."""
+    global filters_seen, first_filter, raises
+    cdef list filters = <list>usual_filters
+    cdef Py_ssize_t n = len(filters)
+    if n != filters_seen or (n and filters[0] is not first_filter):
+        filters_seen, first_filter = n, filters[0] if n else None
+        raises = any([each[0] == "error" for each in filters])
+    return raises
+
+
 cdef bint plain(Handle x):
     """Whether an array in memory may be an operand of what waits."""
     cdef PyObject *a = <PyObject *>x.array
@@ -326,7 +342,7 @@ cdef object wait_for(Table t, object x, object y, Py_ssize_t count):
         return None
     if i < 0 or j < 0 or i >= TYPES or j >= TYPES or (first and i >= SIDE) or (second and j >= SIDE):
         return None
-    if wait.axes == 0 or weight > OPERATIONS_ or 2 * wait.size > handles_eager():
+    if wait.axes == 0 or weight > OPERATIONS_ or 2 * wait.size > eager_size:
         return None
     if count == 2:
         found = t.found[i * TYPES + j]
@@ -354,7 +370,7 @@ cdef object wait_for(Table t, object x, object y, Py_ssize_t count):
     if left is None or (count == 2 and right is None):
         return None
     fault = look_at_errors() if e.faults else 0
-    if fault and at_statement():
+    if fault and (at_statement() or (faults_mode == 0 and raising())):
         return None
     if handles.waiting_count >= CROWD:
         end_all()
@@ -377,10 +393,6 @@ cdef object wait_for(Table t, object x, object y, Py_ssize_t count):
     enter_waiting(made)
     counters[OPERATIONS] = <object>PyDict_GetItem(counters, OPERATIONS) + 1
     return made
-
-
-cdef inline long long handles_eager():
-    return eager_size
 
 
 cdef object extents_of(Handle x):
@@ -499,7 +511,7 @@ cdef dict known = {}  # key -> Ready; False where no single kernel does it
 cdef enum:
     KNOWN = 4096
 
-cdef object MISSING = object()
+cdef object MISSING = object(), EVALUATIONS = "evaluations", KERNELS = "kernels", BYTES = "kernel_bytes"
 
 
 cdef object launched(Ready ready, Form *form, long long out):
@@ -527,15 +539,13 @@ cdef object launched(Ready ready, Form *form, long long out):
             stage.report(<long long>row, 0, stage.units)
     if stage.finish is not None:
         stage.finish(<long long>row)
+    counters[EVALUATIONS] = <object>PyDict_GetItem(counters, EVALUATIONS) + 1
     counters[KERNELS] = <object>PyDict_GetItem(counters, KERNELS) + 1
     counters[BYTES] = <object>PyDict_GetItem(counters, BYTES) + stage.nbytes
     for n in range(stage.fault + 2, stage.words):
         if row[n]:
             return (<char *>(row + stage.fault + 2))[: stage.reports]
     return None
-
-
-cdef object KERNELS = "kernels", BYTES = "kernel_bytes"
 
 
 cdef object met(Ready ready, Form *form, bytes found):
@@ -618,7 +628,6 @@ cdef object planned(Handle x, Form *form, object key, object target):
         wanted = [root]
         graph = replay.scan(wanted)
         recorder = replay.Recorder(graph)
-        kept = graph.kept()
         leaf_ids = [ids.get(id(leaf)) for leaf in graph.leaves]
         ids_in_order = [ids.get(id(node)) for node in graph.order]
         operations_in_order = [order_of_ids.get(id(node)) for node in graph.order]
@@ -632,14 +641,14 @@ cdef object planned(Handle x, Form *form, object key, object target):
         if key is not None:
             if len(known) >= KNOWN:
                 known.clear()
-            known[key] = learned(recorder, kept, leaf_ids, ids_in_order, operations_in_order)
+            known[key] = learned(recorder, leaf_ids, ids_in_order, operations_in_order)
         if target is not None:
             return None, faults
         buffer = wanted[0].buffer
         return numpy.array(buffer.view(wanted[0].dtype, wanted[0].shape)), faults
 
 
-cdef object learned(object recorder, object kept, list leaf_ids, list ids_in_order, list operations_in_order):
+cdef object learned(object recorder, list leaf_ids, list ids_in_order, list operations_in_order):
     """The one kernel that an evaluation took, or False."""
     cdef Ready ready = Ready()
     cdef Stage stage

@@ -62,9 +62,8 @@ class Settings:
     eager_size: int = _setting(32768, "Operations on at most this many elements run at once; 0 records everything.")
     wait_size: int = _setting(
         1024,
-        "Of work that runs at once: results of at least this many elements, which the program is seen to use in its next "
-        "operation, wait for it and are computed with it by one kernel; 0: all wait. Only where the front end is "
-        "compiled.",
+        "Of work that runs at once, results of at least this many elements that the program is seen to use in its "
+        "next operation wait for it, and one kernel computes both; 0: all wait. For the compiled front end.",
     )
     bound: int = _setting(32, "Number of recorded operations after which pending work is evaluated.", low=1)
     bound_bytes: int = _setting(256 * MIB, "Bytes of pending results after which they are evaluated.", unit="bytes")

@@ -35,6 +35,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "bound3": {"eager_size": 0, "faults": "deferred", "bound": 3, "device": "interpret"},
     "kept": {"eager_size": 0, "faults": "deferred", "donate": False, "device": "interpret"},
     "eager": {"eager_size": 200, "device": "interpret"},
+    "waiting": {"eager_size": 4096, "wait_size": 0, "faults": "deferred", "device": "cpu"},
     "check": {"eager_size": 0, "faults": "deferred", "check": 1, "device": "interpret"},
 }
 
@@ -145,7 +146,7 @@ def machine_of(**values: Any) -> type[RuleBasedStateMachine]:
     return type("Arrays", (RuleBasedStateMachine,), body)
 
 
-@pytest.mark.parametrize("way", ["interpret", "cpu"])
+@pytest.mark.parametrize("way", ["interpret", "cpu", "waiting"])
 def test_hypothesis(way: str) -> None:
     run_state_machine_as_test(
         lambda: machine_of(**WAYS[way])(),
