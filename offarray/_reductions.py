@@ -240,7 +240,8 @@ def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddo
     return result if outer == inner else astype(result, outer)
 
 
-_SQUARE = "square" if "square" in numpy._core._methods._var.__code__.co_names else ""  # what this NumPy calls it
+# what this NumPy calls it
+_SQUARE = "square" if "square" in numpy._core._methods._var.__code__.co_names else ""  # type: ignore[attr-defined]
 
 
 def _squares(x: ndarray) -> ndarray:
