@@ -5,7 +5,8 @@ which a worker looks for parts for a while.
 
 A worker that looks is given its part by one exchange of a word.  One that sleeps is woken by runtime/threads.py, and a
 part that nobody has begun when the caller has done its own is taken back: waking costs a launch next to nothing,
-whoever comes late.
+whoever comes late.  A worker that was woken may be done, and look again, before `share` begins: such a part is not
+offered once more.
 """
 
 from __future__ import annotations
@@ -82,10 +83,21 @@ entry:
   %some = icmp sgt i64 %count, 1
   br i1 %some, label %post, label %own
 post:
-  %k = phi i64 [ 1, %entry ], [ %k1, %post ]
+  %k = phi i64 [ 1, %entry ], [ %k1, %posted ]
   %to = mul i64 %k, {STEP}
   %slot = getelementptr i64, ptr %board, i64 %to
-  %posted = cmpxchg ptr %slot, i64 {AWAKE}, i64 {POSTED} acq_rel monotonic
+  %ready = load atomic i64, ptr %slot acquire, align 8
+  %looks = icmp eq i64 %ready, {AWAKE}
+  br i1 %looks, label %early, label %posted
+early:
+  %earlyat = getelementptr i64, ptr %slot, i64 {DONE}
+  %earlydone = load atomic i64, ptr %earlyat acquire, align 8
+  %open = icmp eq i64 %earlydone, 0
+  br i1 %open, label %offer, label %posted
+offer:
+  %offered = cmpxchg ptr %slot, i64 {AWAKE}, i64 {POSTED} acq_rel monotonic
+  br label %posted
+posted:
   %k1 = add i64 %k, 1
   %others = icmp slt i64 %k1, %count
   br i1 %others, label %post, label %own

@@ -113,17 +113,29 @@ def laid_out(data: bytes) -> Image:
     return Image(bytes(code), functions, inner, outer)
 
 
-_kept: list[mmap.mmap] = []  # code stays for good: callables of it may live as long as the process
+@cache
+def _libc() -> Any:
+    """The system's calls for memory; what they give stays for good.
+
+    Callables of code may live as long as the process, and threads that look for work run it while the interpreter ends.
+    """
+    found = ctypes.CDLL(None)
+    found.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *3 * (ctypes.c_int,), ctypes.c_long)
+    found.mmap.restype = ctypes.c_void_p
+    return found
 
 
 @cache
 def _protect() -> Any:
-    found = ctypes.CDLL(None).mprotect
+    found = _libc().mprotect
     found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return found
 
 
 _refused = False
+
+
+FAILED = (1 << 64) - 1  # what mmap gives instead of an address
 
 
 def loadable() -> bool:
@@ -143,15 +155,17 @@ def load(image: Image, resolve: Callable[[str], int]) -> Functions:
     """
     global _refused
     size = -(-len(image.code) // mmap.PAGESIZE) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
-    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    memory[: len(image.code)] = image.code
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    base = _libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    if base in (None, FAILED):
+        raise MemoryError(f"no {size} bytes for machine code")
+    code = bytearray(image.code)
     for place, offset in image.inner:
-        _ADDRESS.pack_into(memory, place, base + offset)
+        _ADDRESS.pack_into(code, place, base + offset)
     for place, symbol, added in image.outer:
-        _ADDRESS.pack_into(memory, place, resolve(symbol) + added)
+        _ADDRESS.pack_into(code, place, resolve(symbol) + added)
+    ctypes.memmove(base, bytes(code), len(code))
     if _protect()(base, size, mmap.PROT_READ | mmap.PROT_EXEC):
         _refused = True
         raise Refused("memory cannot be made executable")
-    _kept.append(memory)
     return {name: base + offset for name, offset in image.functions.items()}

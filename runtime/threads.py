@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import sys
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -133,12 +134,21 @@ def run(body: Body, rows: Sequence[int], ranges: Sequence[tuple[int, int]]) -> N
         _busy.release()
 
 
+def _keep(board: array[int]) -> None:
+    """Have a board outlast the interpreter: workers may look at it while that ends."""
+    if sys.implementation.name == "cpython":
+        import ctypes
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(board))
+
+
 def _hire(number: int) -> array[int]:
     """Have so many workers; gives the board."""
     global _board, _first
     if _board is None:
         made = array("q", bytes(8 * (SLOTS + 1) * STEP))
         _first = -(made.buffer_info()[0] // 8) % STEP
+        _keep(made)
         _board = made
     while len(_workers) < number:
         _workers.append(_Worker(_board.buffer_info()[0] + 8 * (_first + STEP * (len(_workers) + 1))))

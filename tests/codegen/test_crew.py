@@ -76,6 +76,31 @@ def test_workers_that_come_late_lose_their_parts(monkeypatch: pytest.MonkeyPatch
                 assert numpy.array_equal(np.array(x) * 2.0 + 1.0, x * 2.0 + 1.0)
 
 
+def test_workers_that_are_done_early_get_their_part_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = threads._Worker.wake
+
+    def wake(worker: threads._Worker) -> None:
+        usual(worker)
+        done = ctypes.c_int64.from_address(worker.slot + 8 * threads.DONE)
+        late = time.monotonic() + 1
+        while not done.value and time.monotonic() < late:
+            time.sleep(1e-4)
+
+    with config(threads=4):
+        a = np.array(numbers())
+        expected = numbers()
+        np.evaluate(a * 2)  # there are workers
+        monkeypatch.setattr(threads._Worker, "wake", wake)
+        for name in ("BRIEF", "LONG"):
+            monkeypatch.setattr(threads, name, 1 << 19)  # so that they still look when all parts are offered
+        for _ in range(6):
+            time.sleep(0.1)  # the workers go to sleep
+            a += 1.0
+            np.evaluate(a)
+            expected += 1.0
+        assert numpy.array_equal(a, expected)
+
+
 def test_an_interrupt_comes_out_when_every_part_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     x = numbers()
     wake = threads._Worker.wake
