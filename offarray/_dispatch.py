@@ -46,7 +46,9 @@ _LIBRARIES = ("linalg.", "fft.", "random.", "polynomial.", "strings.", "char.", 
 
 _OPERATORS = "iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor imatmul".split()
 IN_PLACE = frozenset(getattr(operator, name) for name in _OPERATORS)
-ONCE = {numpy.fromiter, numpy.fromfile, operator.setitem, *IN_PLACE}  # a second time they find something else
+# A second time these find something else: what they write to, or a file that was read.
+_FILES = "fromiter fromfile loadtxt genfromtxt load fromregex save savez savez_compressed savetxt".split()
+ONCE = {*(getattr(numpy, name) for name in _FILES), operator.setitem, *IN_PLACE}
 
 
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -54,9 +56,10 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
     try:
         if impl in ONCE or kwargs.get("out") is not None:
             return speak(impl, args, kwargs)
-        return impl(*args, **kwargs)
-    except TypeError:
-        return again(impl, *args, **kwargs)
+        try:
+            return impl(*args, **kwargs)
+        except TypeError:
+            return again(impl, *args, **kwargs)
     except ValueError as error:
         if "__array__ method not producing an array" not in str(error):
             raise
@@ -64,7 +67,7 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
         written()
     visible = [shown(v) for v in args]
     named = {k: shown(v) for k, v in kwargs.items()}
-    made = impl(*visible, **named)
+    made = speak(impl, visible, named)
     for v in (made, *visible, *named.values()):
         unshow(v)
     for v in visible:

@@ -191,7 +191,10 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
             return answer
     seen = Handles()
     out = kwargs.get("out") if kwargs else None
-    call = _dispatch.numpy_call if out is None and method != "at" else _dispatch.speak
+    twice = (
+        out is None and method != "at" and getattr(numpy, uf.real.__name__, None) is uf.real
+    )  # else a user's function
+    call = _dispatch.numpy_call if twice else _dispatch.speak
     if out is not None:
         for x in out if type(out) is tuple else (out,):
             before_write(x)
