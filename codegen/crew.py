@@ -6,7 +6,7 @@ which a worker looks for parts for a while.
 A worker that looks is given its part by one exchange of a word.  One that sleeps is woken by runtime/threads.py, and a
 part that nobody has begun when the caller has done its own is taken back: waking costs a launch next to nothing,
 whoever comes late.  A worker that was woken may be done, and look again, before `share` begins: such a part is not
-offered once more.
+offered once more.  A worker sleeps only from the state in which it looks: where that has changed, it looks again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ entry:
   %patienceat = getelementptr i64, ptr %slot, i64 {PATIENCE}
   br label %look
 look:
-  %count = phi i64 [ 0, %entry ], [ %more, %idle ], [ 0, %work ]
+  %count = phi i64 [ 0, %entry ], [ %more, %idle ], [ 0, %work ], [ 0, %rest ]
   %state = load atomic i64, ptr %slot acquire, align 8
   switch i64 %state, label %idle [ i64 {POSTED}, label %take
                                    i64 {ASLEEP}, label %wake ]
@@ -73,7 +73,7 @@ idle:
 rest:
   %gone = cmpxchg ptr %slot, i64 {AWAKE}, i64 {ASLEEP} acq_rel monotonic
   %slept = extractvalue {{ i64, i1 }} %gone, 1
-  br i1 %slept, label %leave, label %idle
+  br i1 %slept, label %leave, label %look
 leave:
   ret i32 0
 }}

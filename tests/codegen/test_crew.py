@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 import warnings
+from array import array
 from collections.abc import Iterator
 
 import numpy
@@ -99,6 +100,30 @@ def test_workers_that_are_done_early_get_their_part_once(monkeypatch: pytest.Mon
             np.evaluate(a)
             expected += 1.0
         assert numpy.array_equal(a, expected)
+
+
+@pytest.mark.parametrize("state", [threads.ASLEEP, threads.POSTED, threads.AWAKE])
+def test_workers_look_again_where_their_state_changed_before_they_sleep(state: int) -> None:
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    ran: list[tuple[int, int]] = []
+
+    @kind
+    def part(row: int | None, first: int, last: int) -> int:
+        ran.append((first, last))
+        return 0
+
+    found = made()
+    assert found is not None
+    board = array("q", (threads.RUNNING, code_of(part), 1, 3, 5, 0, 0, 0))  # somebody else's part; no patience left
+    worker = threading.Thread(target=found[1], args=(board.buffer_info()[0],), daemon=True)
+    worker.start()
+    time.sleep(0.05)
+    board[0] = state
+    worker.join(10)
+    stuck = worker.is_alive()
+    board[0] = threads.AWAKE  # lets one go that looks at nothing else
+    assert not stuck
+    assert ran == ([(3, 5)] if state == threads.POSTED else [])
 
 
 def test_an_interrupt_comes_out_when_every_part_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
