@@ -71,6 +71,7 @@ def test_again(fake: emulate.EmulatedDevice, name: str, dtype: str) -> None:
 
 def test_written_parts(fake: emulate.EmulatedDevice) -> None:
     """Parts of an array from its own neighbours: what they leave as it is comes along."""
+    before = trace.counters["fallbacks"]
     u, v = numpy.linspace(0, 1, 81).reshape(9, 9), np.evaluate(np.array(numpy.linspace(0, 1, 81).reshape(9, 9)) * 1.0)
     for turn in range(6):
         for x in (u, v):
@@ -78,7 +79,7 @@ def test_written_parts(fake: emulate.EmulatedDevice) -> None:
             x[:, -1] = x[:, -2] + turn
         if turn % 2:
             numpy.testing.assert_allclose(numpy.asarray(v), u, rtol=1e-14)
-    assert trace.counters["fallbacks"] == 0
+    assert trace.counters["fallbacks"] == before
 
 
 def test_the_host_writes_in_between(fake: emulate.EmulatedDevice) -> None:
