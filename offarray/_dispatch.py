@@ -20,11 +20,11 @@ from ._convert import _PLAIN as _PLAIN
 from ._convert import FOREIGN, HANDLE, REAL, SCALARS, SEQUENCE, Handles, classify, convert, result
 from ._front import COMPILED, front
 from ._memory import foreign, native
-from ._protocol import NOBODY, Shown, function_protocol, shown, unshow
+from ._protocol import NOBODY, Shown, converts, function_protocol, shown, unshow
 from ._reach import GROWING, JOINS, TEXTS, WIDE, enter, quick, quick_join, rules, span
 from ._record import before_host_write
 from ._static import static
-from ._voice import MUTE, again, speak
+from ._voice import MUTE, OBJECT, again, speak
 from .fusion.node import READY
 from .runtime import buffer as buffers
 from .runtime.buffer import settle, unsettled
@@ -48,13 +48,18 @@ _OPERATORS = "iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand i
 IN_PLACE = frozenset(getattr(operator, name) for name in _OPERATORS)
 # A second time these find something else: what they write to, or a file that was read.
 _FILES = "fromiter fromfile loadtxt genfromtxt load fromregex save savez savez_compressed savetxt".split()
+_QUIET = _PLAIN | {slice, type(Ellipsis), types.BuiltinFunctionType, numpy.ufunc, type}  # no code of a user's
+_COLLECTORS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
+_CONVERTERS = {getattr(numpy, name) for name in _COLLECTORS}
 ONCE = {*(getattr(numpy, name) for name in _FILES), operator.setitem, *IN_PLACE}
 
 
 def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """`impl(*args, **kwargs)`, also where the `__array__` of an operand gives a handle."""
+    if impl in _CONVERTERS and args and converts(args[0]):
+        return _shown_call(impl, args, kwargs)
     try:
-        if impl in ONCE or kwargs.get("out") is not None:
+        if impl in ONCE or kwargs.get("out") is not None or any(map(_foreign_code, args)):
             return speak(impl, args, kwargs)
         try:
             return impl(*args, **kwargs)
@@ -65,6 +70,10 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
             raise
     finally:
         written()
+    return _shown_call(impl, args, kwargs)
+
+
+def _shown_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     visible = [shown(v) for v in args]
     named = {k: shown(v) for k, v in kwargs.items()}
     made = speak(impl, visible, named)
@@ -74,6 +83,17 @@ def numpy_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> A
         if type(v) is Shown and v._given is not None and v._given[1] is made:
             return v._given[0]
     return made
+
+
+def _foreign_code(v: Any) -> bool:
+    """Whether NumPy may run code of the user's, which happens once, for an operand."""
+    t = type(v)
+    if t is RealArray:
+        return v.dtype is OBJECT
+    if t is list or t is tuple:
+        kinds = set(map(type, v))
+        return not kinds <= _QUIET and any(map(_foreign_code, v))
+    return t not in _QUIET and not isinstance(v, (type, numpy.dtype))
 
 
 def before_write(x: Any) -> None:
@@ -125,9 +145,6 @@ def step(
             made = numpy_call(impl, args, kwargs)  # an array of objects holds what the user gave
         return _exported(made, real, args, seen) if door is plain else result(made, seen, 3)
     return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
-
-
-_COLLECTORS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
 
 
 def _exported(made: Any, real: list[Any], args: tuple[Any, ...], seen: Handles) -> Any:

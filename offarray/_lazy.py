@@ -21,7 +21,7 @@ from ._promotion import WEAK, Loop, loop_of, scalar
 from ._reach import SPAN
 from ._record import constant
 from ._scalar import KINDS, Scalar, lazy, settled
-from ._voice import MUTE, again
+from ._voice import MUTE, OBJECT, again, speak
 from .fusion.node import READY, Base, Node, leaf
 from .fusion.order import spread
 from .runtime.config import settings
@@ -237,6 +237,9 @@ def apply(real: numpy.ufunc, *values: Any) -> Any:
     if answer is not NotImplemented:
         return answer
     operands = [host(v) if type(v) is ndarray else settled(v) for v in values]
+    if any(type(v) is RealArray and v.dtype is OBJECT for v in operands):
+        made = speak(real, operands, {})
+        return fresh(made) if type(made) is RealArray else made
     try:
         made = real(*operands)
     except TypeError:
@@ -350,6 +353,8 @@ def _scalar_operator(op: Any, real: numpy.ufunc, reflected: bool) -> Any:
             if answer is not NotImplemented:
                 return answer
         pair = (settled(other), settled(self)) if reflected else (settled(self), settled(other))
+        if type(other) not in WEAK and type(other) not in KINDS and type(other) is not Scalar:
+            return speak(op, pair, {})  # it may run a user's code
         try:
             return op(*pair)
         except TypeError:

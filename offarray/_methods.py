@@ -24,7 +24,7 @@ from ._front import front
 from ._handle import restart, views
 from ._reach import rules
 from ._standard import checked_version
-from ._voice import MUTE, again, speak
+from ._voice import MUTE, OBJECT, again, speak
 from .runtime.config import settings
 
 __warningregistry__ = MUTE
@@ -58,7 +58,7 @@ def _reads(name: str) -> Any:
         if not args and not kwargs and self._at is HOST and self._np.size <= settings.eager_size:
             a = self._np
             try:
-                made = real(a)
+                made = real(a) if a.dtype is not OBJECT else speak(real, (a,), {})
             except TypeError:
                 made = again(real, a)
             if type(made) is RealArray:

@@ -31,11 +31,28 @@ class Shown:
         return getattr(self._operand, name)
 
 
+def _converts(t: type) -> bool:
+    return hasattr(t, "__array__") and not issubclass(t, RealArray | numpy.generic)
+
+
+def converts(value: Any) -> bool:
+    """Whether NumPy makes an array of a value by `__array__`, which may give a handle and is called once."""
+    if type(value) in (list, tuple):
+        return any(map(_converts, set(map(type, value))))
+    if not _converts(type(value)):
+        return False
+    try:
+        memoryview(value)  # which NumPy asks for first
+    except Exception:
+        return True
+    return False
+
+
 def shown(value: Any) -> Any:
     """An operand as NumPy can take it, where its `__array__` may give a handle."""
     if type(value) in (list, tuple):
         return type(value)(map(shown, value))
-    if hasattr(type(value), "__array__") and not isinstance(value, RealArray | numpy.generic):
+    if _converts(type(value)):
         return Shown(value)
     return value
 

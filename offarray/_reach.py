@@ -15,7 +15,7 @@ import numpy
 from ._array import HOST, fresh, ndarray, view
 from ._convert import _PLAIN, SCALARS, Handles, result
 from ._memory import native
-from ._voice import MUTE, again
+from ._voice import MUTE, OBJECT, again
 from .runtime.config import settings
 
 RealArray = numpy.ndarray
@@ -97,6 +97,8 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     if at is not HOST and at != x._base.node.serial:
         return NotImplemented
     a = x._np
+    if a.dtype is OBJECT:
+        return NotImplemented
     room = settings.eager_size - a.size
     rest = []
     for v in args[1:]:
@@ -106,7 +108,7 @@ def quick(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
             if at is not HOST and at != v._base.node.serial:
                 return NotImplemented
             b = v._np
-            if b.shape != a.shape and impl not in _free:
+            if (b.shape != a.shape and impl not in _free) or b.dtype is OBJECT:
                 return NotImplemented
             room -= b.size
             rest.append(b)
@@ -154,6 +156,8 @@ def quick_join(impl: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         a = v._np
         room -= a.size
         real.append(a)
+        if a.dtype is OBJECT:
+            return NotImplemented
         if not native(a.dtype):
             room -= (SPAN - 1) * settings.eager_size
     if room < 0 or not set(map(type, args[1:])) <= OPTIONS or not set(map(type, kwargs.values())) <= OPTIONS:

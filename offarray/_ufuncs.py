@@ -31,7 +31,7 @@ from ._handle import Called, Handle
 from ._hosted import hosted
 from ._reach import product_at_once
 from ._scalar import KINDS
-from ._voice import MUTE, again, loud
+from ._voice import MUTE, OBJECT, again, loud, speak
 from .runtime.config import settings
 
 _real_ufunc_override = RealArray.__array_ufunc__
@@ -55,16 +55,17 @@ class ufunc(Called, metaclass=UfuncType):
     def __init__(self, real: numpy.ufunc) -> None:
         self.real = real
         self.nin = real.nin
+        self.once = getattr(numpy, real.__name__, None) is not real  # it may run a user's function
         self.__name__ = real.__name__
         self.__doc__ = real.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and len(args) == self.nin:
+        if not kwargs and len(args) == self.nin and not self.once:
             room = settings.eager_size
             if len(args) == 1 and type(args[0]) is ndarray:
                 x: Handle = args[0]
                 at = x._at
-                if (at is HOST or at == args[0]._base.node.serial) and x._np.size <= room:
+                if (at is HOST or at == args[0]._base.node.serial) and x._np.size <= room and x._np.dtype is not OBJECT:
                     try:
                         r = self.real(x._np)
                     except TypeError:
@@ -84,6 +85,9 @@ class ufunc(Called, metaclass=UfuncType):
                         room = -1
                         break
                     a = v._np
+                    if a.dtype is OBJECT:
+                        room = -1
+                        break
                     room -= a.size
                     most *= a.size
                     real.append(a)
@@ -191,9 +195,7 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
             return answer
     seen = Handles()
     out = kwargs.get("out") if kwargs else None
-    twice = (
-        out is None and method != "at" and getattr(numpy, uf.real.__name__, None) is uf.real
-    )  # else a user's function
+    twice = out is None and method != "at" and not uf.once
     call = _dispatch.numpy_call if twice else _dispatch.speak
     if out is not None:
         for x in out if type(out) is tuple else (out,):
@@ -381,7 +383,7 @@ def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
             at = y._at
             if at is HOST or at == other._base.node.serial:
                 b = y._np
-                room = settings.eager_size - b.size
+                room = settings.eager_size - b.size if b.dtype is not OBJECT else -1
                 pair = True
             else:
                 room = -1
@@ -391,7 +393,7 @@ def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
         else:
             return _slow(self, other, op, uf, False)
         at = me._at
-        if (at is HOST or at == self._base.node.serial) and (
+        if (at is HOST or at == self._base.node.serial) and me._np.dtype is not OBJECT and (
             (me._np.size <= room and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b))))
             or (product and pair and product_at_once(me._np, b))
         ):
@@ -415,7 +417,8 @@ def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
             return _slow(self, other, op, uf, True)
         me: Handle = self
         at = me._at
-        if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
+        there = at is HOST or at == self._base.node.serial
+        if there and me._np.size <= settings.eager_size and me._np.dtype is not OBJECT:
             try:
                 r = op(other, me._np)
             except TypeError:
@@ -468,6 +471,9 @@ def _told(op: Callable[..., Any]) -> Any:
     enter, leave = _extobj_contextvar.set, _extobj_contextvar.reset
 
     def run(a: Any, b: Any) -> None:
+        if a.dtype is OBJECT:
+            speak(op, (a, b), {})
+            return
         token = enter(loud(_state()))
         try:
             op(a, b)
@@ -483,7 +489,8 @@ def _unary(op: Callable[..., Any], real: numpy.ufunc) -> Any:
     def method(self: Any) -> Any:
         me: Handle = self
         at = me._at
-        if (at is HOST or at == self._base.node.serial) and me._np.size <= settings.eager_size:
+        there = at is HOST or at == self._base.node.serial
+        if there and me._np.size <= settings.eager_size and me._np.dtype is not OBJECT:
             try:
                 r = op(me._np)
             except TypeError:

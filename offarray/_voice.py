@@ -21,6 +21,7 @@ from ._errstate import KINDS, _state
 from ._site import here, line
 
 MUTE = ()  # no dictionary: a warning that would be entered in it is refused
+OBJECT: Any = numpy.dtype(object)  # elements whose own code an operation runs: such calls are made once, by `speak`
 _REFUSED = "'registry' must be a dict or None"
 _template = (lambda run, args, kwargs: run(*args, **kwargs)).__code__
 _lines: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}  # (id of the user's code, offset) -> that code, ours
