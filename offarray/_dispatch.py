@@ -85,14 +85,14 @@ def _shown_call(impl: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> 
     return made
 
 
-def _foreign_code(v: Any) -> bool:
+def _foreign_code(v: Any, depth: int = 0) -> bool:
     """Whether NumPy may run code of the user's, which happens once, for an operand."""
     t = type(v)
     if t is RealArray:
         return v.dtype is OBJECT
     if t is list or t is tuple:
         kinds = set(map(type, v))
-        return not kinds <= _QUIET and any(map(_foreign_code, v))
+        return not kinds <= _QUIET and (depth > 3 or any([_foreign_code(item, depth + 1) for item in v]))
     return t not in _QUIET and not isinstance(v, (type, numpy.dtype))
 
 
