@@ -140,7 +140,9 @@ def ravel(x: Any, order: Any = "C") -> Any:
     """`x.ravel(order="C")`."""
     if not is_pending(x) or order != "C":
         return NotImplemented
-    return _reshape(x, -1)
+    g = ghost(x)
+    # unlike reshape, it copies all that is not C-contiguous, were one stride enough or not
+    return seen_through(x, g.reshape(-1)) if g.flags.c_contiguous else flatten(x)
 
 
 def dense_copy(x: ndarray) -> ndarray:
