@@ -92,7 +92,7 @@ def _foreign_code(v: Any, depth: int = 0) -> bool:
         return v.dtype is OBJECT
     if t is list or t is tuple:
         kinds = set(map(type, v))
-        return not kinds <= _QUIET and (depth > 3 or any([_foreign_code(item, depth + 1) for item in v]))
+        return not kinds <= _QUIET and (depth > 3 or any(_foreign_code(item, depth + 1) for item in v))
     return t not in _QUIET and not isinstance(v, (type, numpy.dtype))
 
 

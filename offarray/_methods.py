@@ -286,7 +286,7 @@ def _interface(name: str) -> Any:
 
 def array(self: ndarray, dtype: Any = None, *, copy: Any = None) -> Any:
     """The value as a NumPy array."""
-    a = plain(self)
+    a = _bufferslot.found(self)
     if copy is None or copy is False:
         if dtype is None:
             return a

@@ -393,9 +393,13 @@ def _binary(op: Callable[..., Any], uf: ufunc) -> tuple[Any, Any]:
         else:
             return _slow(self, other, op, uf, False)
         at = me._at
-        if (at is HOST or at == self._base.node.serial) and me._np.dtype is not OBJECT and (
-            (me._np.size <= room and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b))))
-            or (product and pair and product_at_once(me._np, b))
+        if (
+            (at is HOST or at == self._base.node.serial)
+            and me._np.dtype is not OBJECT
+            and (
+                (me._np.size <= room and (t is not ndarray or me._np.size * b.size <= room or _stay((me._np, b))))
+                or (product and pair and product_at_once(me._np, b))
+            )
         ):
             try:
                 r = op(me._np, b)
