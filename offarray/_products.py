@@ -13,11 +13,12 @@ from typing import Any
 import numpy
 
 from . import _lazy, _record, _reductions, _routine
-from ._array import RealArray, host, ndarray
+from ._array import RealArray, host, make, ndarray
 from ._dispatch import COUNTERPART, NATIVE
 from ._memory import native
 from ._routine import Array, code, run, space
 from .codegen import routines
+from .fusion.order import memory_order
 from .runtime.config import settings
 
 _TAPS = 256  # terms up to which summing directly is the best way
@@ -88,10 +89,30 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     if parts is None:
         return NotImplemented
     terms, wanted, extents = parts
+    inner = _in_memory(arrays, terms, wanted) if optimize is False else wanted
     with numpy.errstate(all="ignore"):
         if len(arrays) == 1:
-            return NotImplemented if len(wanted) == len(terms[0]) else _summed(arrays[0], terms[0], wanted)
-        return _pair(arrays, terms, wanted, extents)
+            made = NotImplemented if len(wanted) == len(terms[0]) else _summed(arrays[0], terms[0], inner)
+        else:
+            made = _pair(arrays, terms, inner, extents)
+    return made if inner == wanted or made is NotImplemented else _turned(made, inner, wanted)
+
+
+def _in_memory(arrays: Any, terms: list[str], wanted: str) -> str:
+    """The letters of the result in the order of its memory, which NumPy takes from that of the operands."""
+    letters = wanted + "".join(c for c in dict.fromkeys("".join(terms)) if c not in wanted)
+    strides = [
+        tuple(x._strides[t.index(c)] if c in t else 0 for c in letters) for x, t in zip(arrays, terms, strict=True)
+    ]
+    order = memory_order(len(letters), strides)
+    return "".join(letters[a] for a in order if a < len(wanted))
+
+
+def _turned(x: Any, letters: str, wanted: str) -> Any:
+    """`x` with its axes in the wanted order, where they lie in memory, as an array that owns it."""
+    if letters != wanted:
+        x = x.transpose([letters.index(c) for c in wanted])
+    return x if x._owner is None else make(x._base, x._offset, x._strides, x._shape, x._dtype)
 
 
 @lru_cache(256)
@@ -125,7 +146,8 @@ def _summed(x: Any, term: str, wanted: str) -> Any:
         return made
     if kept == list(wanted):
         return made
-    return made.transpose([kept.index(c) for c in wanted]).copy()
+    made = _turned(made, "".join(kept), wanted)
+    return made if made.flags.c_contiguous else made.copy()
 
 
 def _pair(arrays: Any, terms: list[str], wanted: str, extents: dict[str, int]) -> Any:
@@ -185,7 +207,11 @@ def _matrices(
     made = COUNTERPART[numpy.matmul](left, right)
     letters = batch + mine + yours
     made = made.reshape([extents[c] for c in letters])
-    return made if letters == wanted else made.transpose([letters.index(c) for c in wanted]).copy()
+    return (
+        _turned(made, wanted, wanted)
+        if letters == wanted
+        else made.transpose([letters.index(c) for c in wanted]).copy()
+    )
 
 
 # ---------------------------------------------------------------------- convolution

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -202,3 +203,40 @@ def test_vectors_at_vectors_are_folds() -> None:
     after = np.stats()
     assert after["library_bytes"] == before["library_bytes"]
     assert after["kernels"] == before["kernels"] + 1
+
+
+EINSUMS = """
+ij,jk->ik ij,jk->ki ij,ij->ij ij,ij->ji ij,j->ij ij,j->ji ij,ij->i ij,ij->j ij->ji ijk->ki ijk->ij ijk->ji ijk->kj
+bij,bjk->bik bij,bjk->kbi i,j->ij i,j->ji ijk,jk->i ijk,ik->jk ijk,ik->kj ij,kj->ik ji,jk->ki ijk,kl->ijl ijk,kl->lij
+ij,ik->ijk ij,jk ijk,ilk->jl ijk,ilk->lij
+""".split()
+
+
+def laid(x: Any, layout: int) -> Any:
+    """A NumPy array in one of three layouts."""
+    if layout == 0:
+        return x
+    axes = (1, 0, 2) if x.ndim == 3 and layout == 2 else tuple(range(x.ndim))[::-1]
+    return numpy.ascontiguousarray(x.transpose(axes)).transpose(numpy.argsort(axes))
+
+
+@pytest.mark.parametrize(("dtype", "eager_size"), [("f8", 0), ("i8", 64)])
+@pytest.mark.parametrize("text", EINSUMS)
+def test_einsum_lies_in_memory_as_its_operands_do(text: str, dtype: str, eager_size: int) -> None:
+    terms = text.partition("->")[0].split(",")
+    extents = dict(zip("ijklb", (7, 11, 5, 6, 3), strict=True))
+    rng = numpy.random.default_rng(1)
+    for layouts in itertools.product(range(3), repeat=len(terms)):
+        operands = [
+            laid(rng.integers(1, 9, [extents[c] for c in term]).astype(dtype), layout)
+            for term, layout in zip(terms, layouts, strict=True)
+        ]
+        want = numpy.einsum(text, *operands)
+        with config(eager_size=eager_size):
+            got = np.einsum(text, *[np.array(x, order="K") for x in operands])
+            assert (got.shape, got.dtype, got.strides) == (want.shape, want.dtype, want.strides), layouts
+            numpy.testing.assert_array_equal(got, want)
+            assert (got.base is None, got.flags.owndata) == (
+                want.base is None,
+                want.flags.owndata,
+            ) or want.base is not None
