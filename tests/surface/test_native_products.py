@@ -205,7 +205,7 @@ def test_vectors_at_vectors_are_folds() -> None:
     assert after["kernels"] == before["kernels"] + 1
 
 
-EINSUMS = """
+LAID = """
 ij,jk->ik ij,jk->ki ij,ij->ij ij,ij->ji ij,j->ij ij,j->ji ij,ij->i ij,ij->j ij->ji ijk->ki ijk->ij ijk->ji ijk->kj
 bij,bjk->bik bij,bjk->kbi i,j->ij i,j->ji ijk,jk->i ijk,ik->jk ijk,ik->kj ij,kj->ik ji,jk->ki ijk,kl->ijl ijk,kl->lij
 ij,ik->ijk ij,jk ijk,ilk->jl ijk,ilk->lij
@@ -221,7 +221,7 @@ def laid(x: Any, layout: int) -> Any:
 
 
 @pytest.mark.parametrize(("dtype", "eager_size"), [("f8", 0), ("i8", 64)])
-@pytest.mark.parametrize("text", EINSUMS)
+@pytest.mark.parametrize("text", LAID)
 def test_einsum_lies_in_memory_as_its_operands_do(text: str, dtype: str, eager_size: int) -> None:
     terms = text.partition("->")[0].split(",")
     extents = dict(zip("ijklb", (7, 11, 5, 6, 3), strict=True))
