@@ -179,13 +179,13 @@ def settle() -> None:
                 device.synchronize()
         former, opened = opened, False
         try:
-            if any(here.told() for here in _rooms.values()):
+            if any(here.told() for here in list(_rooms.values())):
                 for late in mine:
                     found.extend(late.bits())
         finally:
             opened = former
         if not waiting and not opened:  # else one that is under way has a place already
-            for here in _rooms.values():
+            for here in list(_rooms.values()):
                 here.clear()
 
 
@@ -203,7 +203,7 @@ def check(now: bool) -> None:
         if now or len(waiting) >= MOST or _held > getattr(waiting[0].device, "memory", 1 << 30) // SHARE:
             settle()
         else:
-            for here in _rooms.values():
+            for here in list(_rooms.values()):
                 if here.told():
                     settle()
                     break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import warnings
 from collections.abc import Iterator
@@ -131,3 +132,33 @@ def test_several_say_what_was_wrong_in_order(fake: emulate.EmulatedDevice) -> No
         numpy.asarray(c)
     del b
     assert [str(w.message).split(" encountered")[0] for w in told] == WRONG
+
+
+def test_a_room_is_made_while_others_are_looked_at(
+    fake: emulate.EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may bring a device into use while this one settles, or looks whether it has to."""
+    a = array()
+    told = late.Room.told
+
+    class Device:
+        """Another one, whose memory is the host's."""
+
+        def mapped(self, nbytes: int) -> tuple[int, int]:
+            self.memory = (ctypes.c_uint8 * nbytes)()
+            return ctypes.addressof(self.memory), ctypes.addressof(self.memory)
+
+    others: list[Device] = []
+
+    def telling(room: late.Room) -> bool:
+        if room.device is fake:
+            others.append(Device())
+            late.ready(others[-1])
+        return told(room)
+
+    monkeypatch.setattr(late.Room, "told", telling)
+    b = np.evaluate(np.sqrt(a - 5.0))
+    late.check(False)
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in sqrt"):
+        numpy.asarray(b)
+    assert others

@@ -7,7 +7,7 @@ import itertools
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -20,9 +20,21 @@ from offarray.runtime.errors import CheckError
 from offarray.runtime.program import Alloc, Copy, Free, Host, Launch, Program, execute
 from offarray.runtime.target import Compiled, Target
 
+from . import fakedevice
+
 F8 = numpy.dtype("f8")
 HOST = Target("host", "any", "", 32)
 _serial = itertools.count()
+
+
+@pytest.fixture(autouse=True, params=["no device", "a device"])
+def _in_use(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Programs of the host are the same once a device is in use, which then holds what `allocate` makes."""
+    if request.param == "no device":
+        yield
+    else:
+        with fakedevice.installed():
+            yield
 
 
 def words(address: int, count: int) -> list[int]:
@@ -41,9 +53,9 @@ def kernel(body: Callable[[int, int, int], None], finish: Any = None, units: int
 
 
 def step(compiled: Compiled, pointers: Any, tail: Any = (), access: str = "rw", **more: Any) -> Launch:
-    """A launch over 1-d arrays of doubles: pointers are (slot, byte offset)."""
+    """A launch over 1-d arrays of doubles: pointers are (slot, byte offset), the first two of them "r" and "w"."""
     fields = {"extents": (8,), "spans": (), "faults": 0, "nbytes": 128, **more}
-    return Launch(compiled, pointers, tail, access=tuple(access), **fields)
+    return Launch(compiled, pointers, tail, access=tuple(access)[: len(pointers)], **fields)
 
 
 def doubles(*values: float) -> Buffer:
