@@ -88,9 +88,11 @@ def to_device(x: Any, device: str | None = None) -> Any:
     with placement.on(name):
         _evaluate.target()  # the device is in use from here on
         buffer = _buffer(x, name)
-        if buffer.nbytes:
-            with residency.explicit(), residency.lock, residency.keeping(buffer):
+        with residency.explicit(), residency.lock, residency.keeping(buffer):
+            if buffer.nbytes:
                 residency.use(buffer, "r")
+            else:
+                residency.at(buffer)  # no memory, but a place
     return x
 
 
@@ -110,6 +112,8 @@ def to_host(x: Any) -> Any:
     buffer = _buffer(x, placement.where())
     if buffer.device is not None:
         buffer.device.leave(buffer)
+        if not buffer.nbytes:
+            buffer.device = None
     return x
 
 
@@ -162,7 +166,7 @@ def place(x: ndarray) -> str:
         name = placement.where()
         return checked(name) if name.startswith("cuda") else "cpu"
     copy = buffer.device
-    return f"cuda:{copy.device.number}" if copy is not None and copy.valid else "cpu"
+    return f"cuda:{copy.device.number}" if copy is not None and (copy.valid or not buffer.nbytes) else "cpu"
 
 
 def _moved(self: ndarray, device: str, /, *, stream: Any = None) -> ndarray:

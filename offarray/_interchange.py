@@ -19,6 +19,7 @@ from .fusion.node import READY, Base, leaf
 from .fusion.view import contiguous
 from .runtime import buffer as buffers
 from .runtime import dlpack
+from .runtime.config import REGISTRY
 from .runtime.errors import DeviceError
 
 _CUDA = (dlpack.CUDA, dlpack.CUDA_MANAGED)
@@ -201,11 +202,16 @@ def from_interface(x: Any) -> ndarray:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     """An array on the memory of `x`, where that is on a device; see `numpy.from_dlpack`."""
     if type(x) is ndarray:
-        if resident(x) is None or device == "cpu":
+        here = resident(x)
+        if device not in _devices() and (here is None or device is not None):
             return NotImplemented
+        if here is None or device not in (None, "cuda", f"cuda:{here.device.number}"):
+            return _brought_there(x, device, copy)
         return duplicate(x) if copy else x[...]
     about = getattr(x, "__dlpack_device__", None)
     if about is None or about()[0] in _HOST or about()[0] not in _CUDA:
+        if about is not None and device in _devices():
+            return _brought_there(x, device, copy)
         return NotImplemented  # NumPy's way, with its errors
     if device == "cpu" and copy is False:
         raise ValueError("the array is on a device: it cannot come to the host without a copy")
@@ -215,6 +221,24 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     if device == "cpu":
         return brought(made)
     return made.copy() if copy else made
+
+
+def _devices() -> list[str]:
+    """The names of devices other than the host."""
+    return [name for name in REGISTRY["device"].choices if name.startswith("cuda")]
+
+
+def _brought_there(x: Any, device: str, copy: Any) -> ndarray:
+    """What the host holds, or another device, on the device named."""
+    from . import _device  # stands on this module
+
+    name = _device.checked(device)
+    if copy is False and not (type(x) is ndarray and _device.place(x) == name):
+        raise ValueError(f"the array is not on {name}: it cannot come there without a copy")
+    if copy is False:
+        return x[...]  # type: ignore[no-any-return]
+    made = _memory.fresh(numpy.array(host(x) if type(x) is ndarray else numpy.from_dlpack(x)))
+    return _device.to_device(made, name)  # type: ignore[no-any-return]
 
 
 def _capsule(x: Any, place: tuple[int, int]) -> Any:

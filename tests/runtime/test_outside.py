@@ -460,3 +460,34 @@ def test_order_in_memory_on_the_way_in(fake: fakedevice.FakeDevice) -> None:
     assert np.array(turned, order="C").flags.c_contiguous and np.array(turned).flags.f_contiguous
     for x in (np.ascontiguousarray(turned), np.array(turned, order="F"), np.asarray(turned, dtype="i8")):
         assert (numpy.asarray(x) == turned.memory).all()
+
+
+@pytest.mark.parametrize("values", [numpy.zeros(0, bool), numpy.zeros((2, 0)), numpy.arange(N) > 5, numpy.array(3.0)])
+@pytest.mark.parametrize("theirs", [False, True])
+def test_what_the_host_has_comes_to_a_device_by_name(fake: fakedevice.FakeDevice, values: Any, theirs: bool) -> None:
+    """Arrays without elements too: they have a place, and no memory there."""
+    x = values if theirs else np.array(values)
+    for name in ("cuda", "cuda:0"):
+        for copied in (None, True):
+            y = np.from_dlpack(x, device=name, copy=copied)
+            assert y.device == "cuda:0" and (numpy.asarray(y) == values).all() and y.dtype == values.dtype
+            if values.size and values.ndim:
+                y[...] = 0
+                assert (numpy.asarray(x) == values).all() and numpy.count_nonzero(y) == 0
+        with pytest.raises(ValueError, match="without a copy"):
+            np.from_dlpack(x, device=name, copy=False)
+    with pytest.raises(ValueError, match="Device not understood"):
+        np.from_dlpack(x, device="somewhere")
+    y = np.from_dlpack(x, device="cuda:0")
+    again = np.from_dlpack(y, device="cuda:0", copy=False)
+    assert again.device == "cuda:0" and np.from_dlpack(y, device="cpu").device == "cpu"
+    assert y.to_device("cpu").device == "cpu" and y.to_device("cuda:0").device == "cuda:0"
+
+
+def test_arrays_without_elements_have_a_place(fake: fakedevice.FakeDevice) -> None:
+    for make in (np.zeros, np.ones, np.empty):
+        x = make((2, 0), device="cuda:0")
+        assert x.device == "cuda:0" and x.shape == (2, 0)
+        assert np.to_host(x).device == "cpu"
+    assert np.asarray([], device="cuda").device == "cuda:0" and np.asarray([], device="cpu").device == "cpu"
+    assert moved() == (0, 0)
