@@ -37,8 +37,9 @@ OWN = frozenset(
 # Functions whose operands NumPy, or a callback, may keep.
 KEEPS = frozenset(
     "apply_along_axis apply_over_axes piecewise fromfunction from_dlpack frombuffer as_ctypes as_array nested_iters "
-    "fromiter select fromregex run_module_suite".split()
+    "fromiter select fromregex run_module_suite asmatrix".split()
 )
+_MASKED = "numpy.ma."  # modules whose arrays may keep the memory that they were made from
 # Functions that make an array from no other.
 MAKERS = frozenset(("zeros", "empty"))
 # Functions that write one operand: its position.
@@ -166,7 +167,8 @@ def counterpart(value: Any, name: str) -> Any:
     if getattr(numpy, name, None) is not value:
         inner = (value.__module__ or "").removeprefix("numpy").strip(".")
         name = f"{inner}.{name}"
-    made = public(function, name, plain if name in KEEPS else host, WRITES.get(name))
+    kept = name in KEEPS or str(value.__module__).startswith(_MASKED)
+    made = public(function, name, plain if kept else host, WRITES.get(name))
     COUNTERPART[value] = made  # also where `function` is an extended one
     return made
 

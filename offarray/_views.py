@@ -98,12 +98,22 @@ def _viewer(view: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_pending(x) or not _plain_arguments(args) or not _plain_arguments(kwargs.values()):
             return NotImplemented
-        answer = view(ghost(x), *args, **kwargs)
+        g = ghost(x)
+        answer = view(g, *args, **kwargs)
         if type(answer) is RealArray:
-            return seen_through(x, answer)
+            return x if answer is g else seen_through(x, answer)
         if type(answer) in (list, tuple):
             return type(answer)(seen_through(x, g) for g in answer)
         return NotImplemented
+
+    return call
+
+
+def _parts(view: Callable[..., Any]) -> Callable[..., Any]:
+    """A native form of a function that gives elements where an array has one axis: those are not looked at here."""
+
+    def call(x: Any, /, *, axis: Any = 0) -> Any:
+        return view(x, axis=axis) if type(x) is ndarray and x.ndim > 1 else NotImplemented
 
     return call
 
@@ -264,6 +274,7 @@ for _name in (
         NATIVE[_name] = _viewer(getattr(_real, "_implementation", _real))
 for _name in ("transpose", "swapaxes", "squeeze", "diagonal"):
     NATIVE["ndarray." + _name] = _viewer(getattr(RealArray, _name))
+NATIVE["unstack"] = _parts(NATIVE["unstack"])
 NATIVE["ndarray.T"] = _viewer(lambda g: g.T)
 NATIVE["ndarray.mT"] = _viewer(lambda g: g.mT)
 NATIVE["ndarray.real"] = NATIVE["real"] = _complex_part("real")
