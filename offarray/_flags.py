@@ -12,7 +12,8 @@ import numpy
 
 from ._array import RealArray, fresh, host, ndarray, plain
 from ._dispatch import Handles, before_write, convert, result, written
-from ._memory import address
+from ._memory import address, may_write, warns
+from ._voice import speak
 from .fusion.view import is_contiguous
 
 
@@ -46,7 +47,10 @@ class flagsobj:
     @property
     def writeable(self) -> bool:
         """Whether elements may be assigned to."""
-        return self._array._writeable  # type: ignore[no-any-return]
+        x = self._array
+        if warns(x._np):
+            return bool(speak(getattr, (x._np.flags, "writeable"), {}))
+        return x._writeable  # type: ignore[no-any-return]
 
     @writeable.setter
     def writeable(self, value: Any) -> None:
@@ -106,9 +110,8 @@ class flagsobj:
     @property
     def num(self) -> int:
         """The flags as NumPy's number."""
-        return (
-            self.c_contiguous | self.f_contiguous << 1 | self.owndata << 2 | self.aligned << 8 | self.writeable << 10
-        )  # fmt: skip
+        laid = self.c_contiguous | self.f_contiguous << 1
+        return laid | self.owndata << 2 | self.aligned << 8 | self._array._writeable << 10  # type: ignore[no-any-return]
 
     @property
     def contiguous(self) -> bool:
@@ -177,7 +180,10 @@ class flatiter(metaclass=FlatType):
 
     def __init__(self, array: ndarray) -> None:
         self._array = array
-        self._real = plain(array).flat  # exported: the iterator keeps the address
+        exported = plain(array)  # the iterator keeps the address
+        if warns(exported):
+            exported.flags.writeable = True  # the array warns itself
+        self._real = exported.flat
 
     def _now(self) -> Any:
         """NumPy's iterator over the present value: another one where that is on a device that others look at."""
@@ -263,7 +269,7 @@ def setflags(self: ndarray, write: Any = None, align: Any = None, uic: Any = Non
             buffer._raw = None
         a = self._np = buffer.view(self._dtype, self._shape, self._offset, self._strides)
     a.setflags(write=write, align=align, uic=uic)
-    self._writeable = a.flags.writeable
+    self._writeable = may_write(a)
 
 
 def _may_write(owner: Any) -> bool:
@@ -272,7 +278,7 @@ def _may_write(owner: Any) -> bool:
     if type(owner) is ndarray:
         return owner._writeable  # type: ignore[no-any-return]
     if isinstance(owner, RealArray):
-        return bool(owner.flags.writeable)
+        return may_write(owner)
     try:
         return not memoryview(owner).readonly
     except TypeError:

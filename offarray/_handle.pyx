@@ -818,7 +818,7 @@ cdef class Handle:
     @property
     def _writeable(self):
         if self.open < 0:
-            self.open = self.array.flags.writeable
+            self.open = (self.array.flags.num & 0x400) != 0  # `_memory.may_write`
         return self.open != 0
 
     @_writeable.setter

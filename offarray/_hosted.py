@@ -15,6 +15,7 @@ import numpy
 from . import _fallback
 from ._array import RealArray, ndarray
 from ._dispatch import IN_PLACE, numpy_call, reason, written
+from ._memory import may_write
 from .runtime.config import settings
 
 
@@ -62,7 +63,7 @@ def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
         shape = numpy.broadcast_shapes(*[v.shape for v in values if type(v) is RealArray])
         out = named.get("out")
         for x in (*(out if type(out) is tuple else (out,)), *values[real.nin :]):
-            if type(x) is RealArray and (not x.flags.writeable or numpy.broadcast_shapes(shape, x.shape) != x.shape):
+            if type(x) is RealArray and (not may_write(x) or numpy.broadcast_shapes(shape, x.shape) != x.shape):
                 return True
         with numpy.errstate(all="ignore"):
             real(*map(_emptied, values), **{k: _emptied(v) for k, v in named.items()})

@@ -13,7 +13,7 @@ import numpy
 from . import _choosing, _creation, _lazy, _library, _record, _views
 from ._array import HOST, RealArray, fresh, host, ndarray, view
 from ._dispatch import SCALARS, Handles, before_write, convert, numpy_call, result, shown
-from ._memory import native
+from ._memory import native, warns
 from ._scalar import settled
 from ._voice import MUTE, again
 from .runtime.config import settings
@@ -147,7 +147,7 @@ def _slight(value: Any) -> bool:
 
 def _recorded(x: ndarray, key: Any, value: Any) -> bool:
     """Write by a kernel what is large or pending; false where NumPy should do it, or raise."""
-    if not native(x._dtype) or not x._writeable:
+    if not native(x._dtype) or not x._writeable or warns(x._np):
         return False
     mask = None
     if type(key) is ndarray and key._dtype.kind == "b":

@@ -22,6 +22,7 @@ from .runtime.errors import DeviceError, MemoryLimitError
 RealArray = numpy.ndarray
 Array = numpy.ndarray[Any, Any]
 NATIVE = frozenset("?bBhHiIlLqQefdFD")  # characters of the data types that kernels hold
+_WRITEABLE = 0x400  # bit of `flags.num`
 _pointer = ctypes.c_void_p.from_address
 _DATA = object.__basicsize__  # the data pointer follows the object's head
 
@@ -123,9 +124,19 @@ def _loose(x: Any) -> None:
     x._loose = None
 
 
+def may_write(a: Array) -> bool:
+    """`a.flags.writeable`, without NumPy's warning that arrays from `broadcast_arrays` will not be."""
+    return bool(a.flags.num & _WRITEABLE)
+
+
+def warns(a: Any) -> bool:
+    """Whether NumPy warns where an array is written: one from `broadcast_arrays`."""
+    return a is not None and a.flags.num < 0
+
+
 def _writeable(x: Any) -> bool:
-    x._writeable = writeable = x._np.flags.writeable
-    return writeable  # type: ignore[no-any-return]
+    x._writeable = writeable = may_write(x._np)
+    return writeable
 
 
 # slots of a handle that are worked out from `_np` when first read
@@ -182,7 +193,10 @@ def export(x: Any) -> Array:
 
         _record.release(x._base)
     buffer = x._base.node.buffer
-    return buffer.export(x._dtype, x._shape, x._offset, x._strides, x._writeable, a)  # type: ignore[no-any-return]
+    made = buffer.export(x._dtype, x._shape, x._offset, x._strides, x._writeable, a)
+    if warns(a):
+        made.flags._warn_on_write = True
+    return made  # type: ignore[no-any-return]
 
 
 def wrap_view(a: Array, root: Any, parents: Iterable[Any]) -> Any:

@@ -174,7 +174,7 @@ def resize(self: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
         new = numpy.zeros(shape, a.dtype, "C" if a.flags.c_contiguous else "F")
         keep = min(size, a.size)
         new.ravel("K")[:keep] = a.ravel("K")[:keep]  # elements stay where they are in memory
-        new.flags.writeable = a.flags.writeable
+        new.flags.writeable = _memory.may_write(a)
         _become(self, new)
     elif size != a.size:
         _become(self, numpy.zeros(shape, a.dtype))

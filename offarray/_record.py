@@ -6,6 +6,7 @@ in: handles, dtypes and shapes that a room of the surface has checked; out: node
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ import numpy
 
 from . import _errstate, _evaluate
 from ._array import HOST, make, ndarray
+from ._memory import warns
 from ._site import here
 from ._site import text as site_text
+from ._voice import speak
 from .fusion import tape
 from .fusion.memory import lasting, pending_readers, unread
 from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
@@ -271,7 +274,9 @@ def _spread_pick(pick: Node, dense: Shape, order: tuple[int, ...]) -> Node:
 
 # ---------------------------------------------------------------------- writing
 def writable(x: ndarray) -> None:
-    """Raise BorrowError if the base of the handle is borrowed, MovedError if it was moved."""
+    """Raise BorrowError if the base of the handle is borrowed, MovedError if it was moved; warn where NumPy does."""
+    if warns(x._np):
+        speak(operator.setitem, (x._np, (slice(0),) if x._np.ndim else (), 0 if x._np.ndim else x._np[()]), {})
     if x._at is HOST:
         return
     current(x)
