@@ -286,6 +286,8 @@ def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
         return _lazy.call(numpy.rint, (x,))
     if small((x,)) or x._dtype.kind == "c" or not native(x._dtype):
         return NotImplemented  # NumPy keeps the order of bytes here
+    if len(x._shape) > 1 and not x.flags.forc:
+        x = x.copy()  # the result is in C order, whatever that of `x`
     power = 10.0 ** abs(decimals)  # NumPy's three steps
     there, back = (numpy.multiply, numpy.divide) if decimals > 0 else (numpy.divide, numpy.multiply)
     return _lazy.apply(back, _lazy.apply(numpy.rint, _lazy.apply(there, x, power)), power)

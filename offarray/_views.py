@@ -109,11 +109,11 @@ def _viewer(view: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _parts(view: Callable[..., Any]) -> Callable[..., Any]:
-    """A native form of a function that gives elements where an array has one axis: those are not looked at here."""
+def _whole(view: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    """`view` for arrays of more than `axes` axes: of others it gives elements, and a ghost has none."""
 
-    def call(x: Any, /, *, axis: Any = 0) -> Any:
-        return view(x, axis=axis) if type(x) is ndarray and x.ndim > 1 else NotImplemented
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return view(x, *args, **kwargs) if type(x) is ndarray and len(x._shape) > axes else NotImplemented
 
     return call
 
@@ -274,7 +274,8 @@ for _name in (
         NATIVE[_name] = _viewer(getattr(_real, "_implementation", _real))
 for _name in ("transpose", "swapaxes", "squeeze", "diagonal"):
     NATIVE["ndarray." + _name] = _viewer(getattr(RealArray, _name))
-NATIVE["unstack"] = _parts(NATIVE["unstack"])
+NATIVE["flip"] = _whole(NATIVE["flip"], 0)
+NATIVE["unstack"] = _whole(NATIVE["unstack"], 1)
 NATIVE["ndarray.T"] = _viewer(lambda g: g.T)
 NATIVE["ndarray.mT"] = _viewer(lambda g: g.mT)
 NATIVE["ndarray.real"] = NATIVE["real"] = _complex_part("real")
