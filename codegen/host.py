@@ -56,21 +56,30 @@ def _place() -> str | None:
     return None if about is None else disk.digest("processor", about, llvm.version())
 
 
+@cache
+def _noted() -> tuple[str, str] | None:
+    """Name and features of the processor, if they are on disk."""
+    key = _place()
+    stored = None if key is None else disk.load(key, counted=False)
+    if stored is None:
+        return None
+    arch, _, features = stored.decode().partition("\n")
+    return arch, features
+
+
 def known() -> bool:
     """Whether a process has asked LLVM about this processor before."""
-    key = _place()
-    return key is not None and disk.load(key, counted=False) is not None
+    return _noted() is not None
 
 
 @cache
 def _known() -> tuple[str, str]:
     """Name and features of the processor as LLVM calls them, from disk if a process has asked LLVM before."""
-    key = _place()
-    stored = disk.load(key, counted=False) if key is not None else None
-    if stored is not None:
-        arch, _, features = stored.decode().partition("\n")
-        return arch, features
+    noted = _noted()
+    if noted is not None:
+        return noted
     arch, features, _ = llvm.host()
+    key = _place()
     if key is not None:
         disk.store(key, f"{arch}\n{features}".encode())
     return arch, features

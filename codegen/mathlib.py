@@ -48,9 +48,10 @@ def signatures(name: str) -> dict[tuple[str, ...], int]:
     table: dict[tuple[str, ...], int] = {}
     found = ufunc(name)
     for index, types in enumerate(found.types if found is not None else ()):
-        chars = types.replace("->", "")
-        if all(c in DTYPES for c in chars):
-            table.setdefault(tuple(DTYPES[c] for c in chars), index)
+        try:
+            table.setdefault(tuple(map(DTYPES.__getitem__, types.replace("->", ""))), index)
+        except KeyError:
+            continue  # objects, times
     return table
 
 

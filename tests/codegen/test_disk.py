@@ -100,19 +100,23 @@ def test_processors_do_not_share_code(place: Path) -> None:
     assert counted("compiles", lambda: check(OLDER)) == 0
 
 
+def forget() -> None:
+    """What is known of this processor."""
+    for known in (host._place, host._noted, host._known):
+        known.cache_clear()
+
+
 def test_another_processor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     if host._processor() is None:
         pytest.skip("only LLVM tells processors apart here")
     cache.store(host._place() or "", b"some other\n+sse2")  # of this processor
-    host._known.cache_clear()
+    forget()
     assert host._known() == ("some other", "+sse2")
     monkeypatch.setattr(host, "_processor", lambda: b"flags\t: another")
-    host._place.cache_clear()
-    host._known.cache_clear()
+    forget()
     assert host._known() == llvm.host()[:2]
     monkeypatch.undo()
-    host._place.cache_clear()
-    host._known.cache_clear()
+    forget()
 
 
 def test_places_that_cannot_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
