@@ -43,7 +43,7 @@ def _faithful(dtype: numpy.dtype[Any]) -> bool:
 class _Lost(threading.local):
     """What last went wrong where this thread asked for a buffer, with the handle: NumPy goes on without a word."""
 
-    error: tuple[weakref.ref[Any], Exception, int] | None = None
+    error: tuple[weakref.ref[Any], BaseException, int] | None = None
     refusal: BaseException | None = None
 
 
@@ -69,7 +69,7 @@ def exported(x: Any, flags: int = _FORMAT) -> Any:
         raise lost[1]  # asked for again, to be read
     try:
         return plain(x)
-    except Exception as error:
+    except BaseException as error:
         _lost.error = weakref.ref(x), error.with_traceback(None), flags
         raise
 
