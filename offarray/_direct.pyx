@@ -25,7 +25,7 @@ import numpy
 from . import _errstate, _evaluate
 from ._array import ndarray
 from ._handle import BINARY, COMPARE, UNARY
-from ._promotion import WEAK, loop_of, scalar
+from ._promotion import WEAK, loop_of, of_numpy, scalar
 from ._record import reports
 from ._site import _HERE, _NUMPY
 from .fusion import node as nodes
@@ -172,7 +172,9 @@ cdef dict tables = {}  # ufunc -> Table
 cdef object find_table(object real):
     found = tables.get(real)
     if found is None:
-        found = tables[real] = Table(real)
+        found = Table(real)
+        if of_numpy(real):
+            tables[real] = found
     return found
 
 

@@ -7,6 +7,7 @@ NumPy itself is asked once for each combination.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, NamedTuple
 
 import numpy
@@ -35,7 +36,13 @@ class Loop(NamedTuple):
     outputs: tuple[DType, ...]
 
 
+_MODULES = ("numpy._core._multiarray_umath", "numpy.linalg._umath_linalg", "numpy.fft._pocketfft_umath")
 _loops: dict[tuple[Any, ...], Loop | None] = {}
+
+
+def of_numpy(real: numpy.ufunc) -> bool:
+    """Whether a ufunc is NumPy's own: another's may have any name, and go at any time."""
+    return any(getattr(sys.modules.get(m), real.__name__, None) is real for m in _MODULES)
 
 
 def loop_of(real: numpy.ufunc, kinds: tuple[Any, ...], dtype: DType | None = None) -> Loop | None:
@@ -47,6 +54,8 @@ def loop_of(real: numpy.ufunc, kinds: tuple[Any, ...], dtype: DType | None = Non
     try:
         return _loops[key]
     except KeyError:
+        if not of_numpy(real):
+            return None
         found = _loops[key] = _resolve(real, kinds, dtype)
         return found
 

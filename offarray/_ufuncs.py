@@ -29,6 +29,7 @@ from ._dispatch import SCALARS, Handles, before_write, convert, result
 from ._errstate import _extobj_contextvar, _state
 from ._handle import Called, Handle
 from ._hosted import hosted
+from ._promotion import of_numpy
 from ._reach import product_at_once
 from ._scalar import KINDS
 from ._voice import MUTE, OBJECT, again, loud, speak
@@ -55,7 +56,7 @@ class ufunc(Called, metaclass=UfuncType):
     def __init__(self, real: numpy.ufunc) -> None:
         self.real = real
         self.nin = real.nin
-        self.once = getattr(numpy, real.__name__, None) is not real  # it may run a user's function
+        self.once = not of_numpy(real)  # it may run a user's function
         self.__name__ = real.__name__
         self.__doc__ = real.__doc__
 
@@ -126,7 +127,7 @@ class ufunc(Called, metaclass=UfuncType):
     def at(self, *args: Any, **kwargs: Any) -> Any:
         """Unbuffered operation in place at indices; see `numpy.ufunc.at`."""
         if args:
-            if not kwargs and 2 <= len(args) <= 3 and _choosing.ufunc_at(self.__name__, *args):
+            if not kwargs and 2 <= len(args) <= 3 and not self.once and _choosing.ufunc_at(self.__name__, *args):
                 return None
             before_write(args[0])
         return _method(self, "at", args, kwargs)
@@ -161,7 +162,9 @@ def restore(real: numpy.ufunc) -> ufunc:
     """The ufunc object that stands for NumPy's `real`, one for each."""
     own = _dispatch.COUNTERPART.get(real)
     if own is None:
-        own = _dispatch.COUNTERPART[real] = ufunc(real)
+        own = ufunc(real)
+        if not own.once:
+            _dispatch.COUNTERPART[real] = own
     return own  # type: ignore[no-any-return]
 
 
@@ -174,7 +177,9 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     answer = _protocol(uf, method, args, kwargs)
     if answer is not _NOBODY:
         return answer
-    if method == "__call__" and (len(args) == uf.nin or (len(args) > uf.nin and "out" not in kwargs)):
+    if uf.once:
+        pass  # whatever its name
+    elif method == "__call__" and (len(args) == uf.nin or (len(args) > uf.nin and "out" not in kwargs)):
         options = kwargs if len(args) == uf.nin else {**kwargs, "out": args[uf.nin :]}
         answer = _products.matmul(*args) if uf.real is numpy.matmul and not options else NotImplemented
         if answer is NotImplemented:
@@ -302,13 +307,27 @@ def array_ufunc(self: ndarray, function: Any, method: str, /, *inputs: Any, **kw
         if type(v) is not ndarray and overrides(type(v)):
             return NotImplemented
     if not isinstance(function, ufunc):
-        raise TypeError(f"a ufunc is needed, not {type(function).__name__}")
+        return _like_ufunc(getattr(function, method), inputs, kwargs)
     own = function if type(function) is ufunc else restore(function)  # type: ignore[arg-type]
     if type(out) is tuple and out and out[0] is ...:
         kwargs["out"] = ...
     elif type(out) is tuple and len(out) == 1 and method != "__call__":
         kwargs["out"] = out[0]
     return own(*inputs, **kwargs) if method == "__call__" else getattr(own, method)(*inputs, **kwargs)
+
+
+def _like_ufunc(call: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of what behaves as a ufunc but is none of NumPy's, such as numba's."""
+    out = kwargs.get("out")
+    for x in out if type(out) is tuple else (out,):
+        before_write(x)
+    seen = Handles()
+    real = [convert(v, seen) for v in inputs]
+    named = {k: convert(v, seen) for k, v in kwargs.items()}
+    try:
+        return result(_dispatch.speak(call, real, named), seen)
+    finally:
+        _dispatch.written()
 
 
 # --- operators ------------------------------------------------------------------------------------------------------
