@@ -30,7 +30,7 @@ def hosted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any)
 def _counted(real: numpy.ufunc, run: Callable[..., Any], operands: Any, args: Any) -> Any:
     if _slight(operands):
         return _do(run, args)
-    if real.signature is None and _refused(real, run, args):
+    if real.signature is None and refused(real, run, args):
         return _do(run, args)
     if real.signature is not None:
         made = _do(run, args)
@@ -52,7 +52,7 @@ def _slight(operands: Any) -> bool:
     return not any(shapes) or sum(map(math.prod, shapes)) <= settings.eager_size
 
 
-def _refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
+def refused(real: numpy.ufunc, run: Any, args: Any) -> bool:
     """Whether NumPy will raise for the types or shapes of a call: that is no work, and its error is the answer."""
     values, named = args if len(args) == 2 and type(args[1]) is dict else (args, {})
     if isinstance(run, partial) and run.args[0] is not real:

@@ -28,12 +28,13 @@ from ._array import HOST, RealArray, fresh, host, ndarray, plain
 from ._dispatch import SCALARS, Handles, before_write, convert, result
 from ._errstate import _extobj_contextvar, _state
 from ._handle import Called, Handle
-from ._hosted import hosted
+from ._hosted import hosted, refused
 from ._promotion import of_numpy
 from ._reach import product_at_once
 from ._scalar import KINDS
 from ._voice import MUTE, OBJECT, again, loud, speak
 from .runtime.config import settings
+from .runtime.errors import BorrowError
 
 _real_ufunc_override = RealArray.__array_ufunc__
 _NOBODY = object()
@@ -202,17 +203,24 @@ def _method(uf: ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any
     out = kwargs.get("out") if kwargs else None
     twice = out is None and method != "at" and not uf.once
     call = _dispatch.numpy_call if twice else _dispatch.speak
+    outs: Any = ()
     if out is not None:
-        for x in out if type(out) is tuple else (out,):
-            before_write(x)
-    elif method == "__call__":
-        for x in args[uf.nin :]:
-            before_write(x)
-            call = _dispatch.speak
+        outs = out if type(out) is tuple else (out,)
+    elif method == "__call__" and len(args) > uf.nin:
+        outs = args[uf.nin :]
+        call = _dispatch.speak
     real = [convert(v, seen) for v in args]
     named = {k: convert(v, seen) for k, v in kwargs.items()}
     target = uf.real if method == "__call__" else getattr(uf.real, method)
-    return result(hosted(uf.real, partial(call, target), seen, (real, named)), seen)
+    run = partial(call, target)
+    try:
+        for x in outs:
+            before_write(x)
+    except BorrowError:
+        if refused(uf.real, run, (real, named)):  # what is wrong with the call comes first
+            run(real, named)
+        raise
+    return result(hosted(uf.real, run, seen, (real, named)), seen)
 
 
 _overrides: dict[type, bool] = {ndarray: False, RealArray: False, list: False, tuple: False, type(None): False}
