@@ -32,7 +32,7 @@ LINE = 256  # windows start at multiples of this
 TRANSFER = 2e-5  # seconds that a transfer of few bytes takes
 APART = 8  # so many times are parts of one buffer that lie apart sent alone
 RATE = 3e10  # bytes a second of a large one
-lock = threading.RLock()  # one at a time changes what is where
+lock = late.lock  # one at a time changes what is where, and looks for faults, which is a launch
 _asked = threading.local()  # `asked.for` is set while a transfer is one that the program has asked for
 
 
@@ -213,11 +213,11 @@ class Copy:
         """
         if self.host and not write:
             return
-        if self.lost and not self.host:
-            if not whole:
-                raise LostValueError(self.lost)
-            self.lost = ""
         with lock:
+            if self.lost and not self.host:  # asked here: the device may stop working while somebody waits
+                if not whole:
+                    raise LostValueError(self.lost)
+                self.lost = ""
             if not self.host:
                 high = self.nbytes if high < 0 else high
                 if not write and self.valid and self._part(buffer, low, high):

@@ -22,7 +22,7 @@ ROOM = 1 << 14  # bytes of host memory in which launches leave word
 MOST = 64  # launches that wait at a time
 SHARE = 32  # part of a device's memory that they may keep, as a divisor
 
-lock = threading.RLock()
+lock = threading.RLock()  # copies.py has the same: whoever settles launches, and who launches settles
 waiting: list[Late] = []
 protected: set[int] = set()  # ids of the copies that they need
 found: list[tuple[Any, int]] = []  # (node, fault bits) not reported yet

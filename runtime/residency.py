@@ -17,7 +17,7 @@ from . import cuda, late, pinned, placement, supply, trace
 from .buffer import Buffer
 from .config import REGISTRY, settings
 from .copies import Copy, Span, account, explicit, lock
-from .errors import MemoryLimitError, OffarrayError
+from .errors import DeviceLostError, MemoryLimitError, OffarrayError
 from .supply import _busy, keeping, take
 from .target import Compiled
 
@@ -159,6 +159,7 @@ def launch(
             try:
                 late.opened, late.left = late.allowed and faults > 0, None
                 run(compiled, row, words, report)
+                _alive(device)
             except (OffarrayError, MemoryError) as error:
                 if device.launches == before or device.lost:  # what a lost device has written is gone with it
                     error.begun = False  # type: ignore[union-attr]
@@ -235,6 +236,7 @@ def _brought(
                 raise
             return pieces.run()
         run(compiled, row, words, report)
+        _alive(device)
         for (b, _), a in zip(pointers, access, strict=True):
             if "w" in a:
                 b.device.written()
@@ -274,6 +276,12 @@ def run(compiled: Compiled, row: list[int], words: Sequence[int], report: bytear
     packed = array("Q", [*row, *words, 0, 0])
     packed[-2] = ctypes.addressof(ctypes.c_char.from_buffer(report))
     compiled.body(packed.buffer_info()[0], 0, 1)
+
+
+def _alive(device: cuda.Device) -> None:
+    """Another thread may have found out, while a kernel ran, that the device does not work any more."""
+    if device.lost:
+        raise DeviceLostError(f"cuda:{device.number} does not work any more: {device.lost}")
 
 
 def mourn(device: cuda.Device, reason: str) -> None:

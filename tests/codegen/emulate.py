@@ -239,7 +239,6 @@ class Flag:
 @contextmanager
 def installed() -> Iterator[EmulatedDevice]:
     """The setting device="cuda" means an emulated device."""
-    _evaluate.flush()  # what others left pending is none of its work
     fake = EmulatedDevice()
     target = device_target("sm_90")._replace(features=f"+fma,emulated{next(_numbers)}")
     former = cuda.device, gpu.nvptx.ptx, gpu.disk.load, gpu.disk.store, buffers.fresh, _evaluate._targets.get("cuda")

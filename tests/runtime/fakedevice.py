@@ -145,7 +145,6 @@ def _verified(plain: Any) -> Any:
 @contextmanager
 def installed(rates: placement.Rates | None = None) -> Iterator[FakeDevice]:
     """The setting device="cuda" means the fake device; with `rates`, the setting is "auto"."""
-    _evaluate.flush()  # what others left pending is none of its work
     fake = FakeDevice()
     target = Target("cuda", f"fake{next(_numbers)}", "", 16)
     former = cuda.device, front._MAKERS["cuda"], buffers.fresh, _evaluate._targets.get("cuda")

@@ -246,3 +246,59 @@ def test_memory_is_short_for_all(failing: Failing) -> None:
         failing.disarm()
         in_order(failing.fake)
     assert (numpy.asarray(shared) == numpy.arange(N)).all()
+
+
+def test_a_value_lost_while_a_thread_waits_to_look_is_told(failing: Failing) -> None:
+    x = np.evaluate(np.arange(float(N)) * 2)
+    got: list[Any] = []
+
+    def look() -> None:
+        try:
+            got.append(float(x[3]))
+        except LostValueError as error:
+            got.append(error)
+
+    thread = threading.Thread(target=look)
+    with residency.lock:  # as a launch has it
+        thread.start()
+        time.sleep(0.1)
+        failing.fake.lost = "CUDA_ERROR_MADE_UP"
+        residency.mourn(failing.fake, "CUDA_ERROR_MADE_UP")  # type: ignore[arg-type]
+    thread.join(10)
+    assert len(got) == 1 and isinstance(got[0], LostValueError), got
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_loss_that_another_thread_finds_while_a_kernel_runs(failing: Failing, program: str) -> None:
+    run, fake = PROGRAMS[program], failing.fake
+    before = [numpy.asarray(v) for v in start(numpy)]
+    after = [v.copy() for v in before]
+    want = run(numpy, after)
+    real = fake.run
+
+    def found() -> None:
+        real()
+        fake.lost = "CUDA_ERROR_MADE_UP"
+        residency.mourn(fake, "CUDA_ERROR_MADE_UP")  # type: ignore[arg-type]
+
+    for kept in (True, False):  # whether the host has the values too
+        values = [np.evaluate(v) for v in start(np)]
+        if kept:
+            for v in values:
+                numpy.asarray(v)
+        fake.run = found  # type: ignore[method-assign]
+        try:
+            assert same(run(np, values), want) or want is None
+        except RAISED as raised:
+            assert not kept or fake.lost, raised
+        except RuntimeError as raised:
+            assert any(word in str(raised) for word in WORDS), raised
+        fake.run = real  # type: ignore[method-assign]
+        for value, old, new in zip(values, before, after, strict=True):
+            readable(value, old, new)
+        fake.lost = ""
+        placement.lost.clear()
+
+
+def test_who_looks_for_faults_and_who_launches_hold_one_lock() -> None:
+    assert late.lock is residency.lock
