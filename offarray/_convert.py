@@ -6,8 +6,6 @@ in: `_dispatch.step` and the ufuncs; out: NumPy arrays in place of handles, and 
 from __future__ import annotations
 
 import datetime
-import decimal
-import fractions
 import sys
 import types
 from collections.abc import Callable
@@ -30,7 +28,7 @@ _KIND: dict[type, int] = {
     **dict.fromkeys(SCALARS, LEAVE),
     **dict.fromkeys(
         (str, bytes, bytearray, type(None), slice, type, types.FunctionType, types.BuiltinFunctionType, dict, set,
-         type(Ellipsis), type(NotImplemented), datetime.date, datetime.datetime, decimal.Decimal, fractions.Fraction),
+         type(Ellipsis), type(NotImplemented), datetime.date, datetime.datetime),
         LEAVE,
     ),
 }  # fmt: skip

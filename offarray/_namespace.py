@@ -185,6 +185,8 @@ def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
 
     A name that NumPy gives with a warning is asked for, as there, each time that somebody uses it.
     """
+    if real.__name__ == "numpy.fft":
+        from . import _standard_fft  # noqa: F401
     later: dict[str, str] = {}
     warned: set[str] = set()
     for name in dir(real):

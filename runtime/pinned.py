@@ -15,14 +15,13 @@ import threading
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
 from . import threads, trace
 from .config import settings
 from .errors import OffarrayError
 from .pool import capacity
 
-Memory = NDArray[numpy.uint8]
+Memory = numpy.ndarray[Any, numpy.dtype[numpy.uint8]]
 
 LEAST = 1 << 20  # smaller values go through the driver's own staging
 PAGE = 1 << 12

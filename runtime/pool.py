@@ -13,12 +13,11 @@ import threading
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
 from .config import settings
 from .errors import MemoryLimitError
 
-Block = NDArray[numpy.uint8]
+Block = numpy.ndarray[Any, numpy.dtype[numpy.uint8]]
 
 ALIGN = 64
 CALLOC = 1 << 18  # from here on zeroed memory is the system's fresh pages, never a used block
