@@ -175,11 +175,7 @@ def test_threads(failing: Failing, kind: str) -> None:
         if worker.problem is not None:
             raise worker.problem
     failing.disarm()
-    if kind == "lost":
-        assert failing.fake.lost  # what the loss met may have been no part of a value
-    else:
-        assert sum(w.failures for w in workers)
-    assert all(w.rounds for w in workers)
+    assert failing.made and all(w.rounds for w in workers)  # of what failed, not all is part of a value
     in_order(failing.fake)
     assert (numpy.asarray(shared) == numpy.arange(N)).all()
     assert kind != "lost" or placement.where() == "cpu"

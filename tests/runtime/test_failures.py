@@ -36,6 +36,7 @@ class Failing:
         self.at = self.last = -1
         self.error: Callable[[], Exception] = lambda: DeviceError("cuCall: CUDA_ERROR_MADE_UP")
         self.failed = ""
+        self.made = 0  # failures so far
         for name in CALLS:
             if hasattr(fake, name):
                 setattr(fake, name, self._wrapped(name, getattr(fake, name)))
@@ -45,6 +46,7 @@ class Failing:
             self.count += 1
             if self.at <= self.count - 1 <= self.last and name != "free":  # memory of a device that works can be freed
                 self.failed = name
+                self.made += 1
                 error = self.error()
                 if isinstance(error, DeviceLostError) and not self.fake.lost:
                     self.fake.lost = str(error)
