@@ -293,6 +293,13 @@ def round_(x: Any, decimals: Any = 0, out: Any = None) -> Any:
     return _lazy.apply(back, _lazy.apply(numpy.rint, _lazy.apply(there, x, power)), power)
 
 
+def _flat(x: ndarray) -> Any:
+    """`x` with one axis, in C order."""
+    if len(x._shape) == 1:
+        return x
+    return (x if x.flags.c_contiguous else x.copy()).reshape(-1)
+
+
 def _scan(monoid: str) -> Any:
     def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         if type(x) is not ndarray or small((x,)) or not native(x._dtype) or not _lazy.elements(x):
@@ -303,12 +310,13 @@ def _scan(monoid: str) -> Any:
             if type(out) is not ndarray or not out.flags.writeable:
                 return NotImplemented
             dtype = _reductions.of_result(x, out) if dtype is None else dtype
-        if axis is None and len(x._shape) == 1:
-            axis = 0
-        axes = _reductions.axes_of(axis, len(x._shape)) if axis is not None and type(axis) is not tuple else None
+        flat = axis is None
+        axes = (0,) if flat else _reductions.axes_of(axis, len(x._shape)) if type(axis) is not tuple else None
         loop = _dtype(dtype, _reductions._accumulator(monoid, x._dtype))
         if axes is None or loop is None or loop.kind in "cb" or loop.char == "e" or x._dtype.kind == "c":
             return NotImplemented
+        if flat:
+            x = _flat(x)
         order = _record.order_of([x], x._shape)
         site = _record.here()
         source = _record.cast(_record.read(x, x._shape, order), loop, _record._errstate.armed(), site)
@@ -341,6 +349,8 @@ def accumulate(real: numpy.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any])
     """`ufunc.accumulate(array, axis=0, dtype=None, out=None)`."""
     given = dict(zip(("axis", "dtype", "out"), args[1:], strict=False)) | kwargs
     if not args or real.__name__ not in _SCANS or not given.keys() <= {"axis", "dtype", "out"}:
+        return NotImplemented
+    if given.get("axis", 0) is None:  # not the flattened array here, but a mistake where there are several axes
         return NotImplemented
     return _scan(real.__name__)(args[0], **{"axis": 0, **given})
 
