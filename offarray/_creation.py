@@ -307,7 +307,7 @@ def _scan(monoid: str) -> Any:
         if out is not None:
             if type(out) is tuple and len(out) == 1:
                 out = out[0]
-            if type(out) is not ndarray or not out.flags.writeable:
+            if type(out) is not ndarray or not out._writeable:
                 return NotImplemented
             dtype = _reductions.of_result(x, out) if dtype is None else dtype
         flat = axis is None
