@@ -78,13 +78,6 @@ def bounds(first: i8, last: i8, x: p_T, out: p_i8, at: i8) -> None:
     out[at + 1] = to_i8(high)
 
 
-def gather(first: i8, last: i8, x: p_T, index: p_I, out: p_T, extent: i8) -> None:
-    """out = x[index]; negative indices count from the end."""
-    for i in range(first, last):
-        j = to_i8(index[i])
-        out[i] = x[j + (extent if j < 0 else 0)]
-
-
 def scatter(first: i8, last: i8, x: p_T, index: p_I, out: p_T, extent: i8, step: i8) -> None:
     """out[index] = x, in order; `step` 0 writes one value everywhere."""
     for i in range(first, last):

@@ -83,7 +83,7 @@ def read_mask(x: ndarray, mask: Any) -> Any:
 
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """Elements under a condition; see `numpy.compress`."""
-    if out is not None or type(a) is not ndarray or type(condition) is not ndarray:
+    if out is not None or type(a) is not ndarray or type(condition) is not ndarray or _routine.modest((a, condition)):
         return NotImplemented
     if axis not in (None, 0, -1) or type(axis) is bool or len(a._shape) != 1 or condition._shape != a._shape:
         return NotImplemented
@@ -127,7 +127,10 @@ def argwhere(a: Any) -> Any:
 
 
 def _worth(a: Any) -> bool:
-    return type(a) is ndarray and not (_lazy.is_ready(a) and _lazy.elements(a) <= settings.eager_size)
+    """Whether NumPy, whose pass over a mask at hand is a good one, would take longer than routines."""
+    if type(a) is not ndarray or (_lazy.is_ready(a) and _lazy.elements(a) <= settings.eager_size):
+        return False
+    return not (a._dtype.kind == "b" and _routine.modest((a,)))
 
 
 def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:

@@ -69,6 +69,37 @@ def small(operands: Any) -> bool:
     return len(shapes) == 1 or broadcast_size(shapes) <= limit  # small operands may broadcast to a large result
 
 
+def _backwards(values: Any) -> bool:
+    """Whether one of the operands is reversed, and all are at hand and few enough for NumPy's single pass.
+
+    No short way records such an operand; the operations that follow fuse as ever.
+    """
+    total, found, shape = 0, False, None
+    for x in values:
+        if type(x) is not ndarray:
+            if type(x) not in WEAK:
+                return False
+        elif not is_ready(x) or not native(x._dtype) or (shape is not None and x._shape != shape):
+            return False
+        else:
+            shape = x._shape
+            total += elements(x)
+            found = found or min(x._strides, default=0) < 0
+            buffer = None if x._at is HOST else x._base.node.buffer
+            if buffer is not None and buffer.device is not None:
+                return False
+    return found and total <= SPAN * settings.eager_size and not settings.device.startswith("cuda")
+
+
+def _at_once(real: numpy.ufunc, values: Any) -> ndarray:
+    """`real(*values)` by NumPy, which tells the user of what is wrong."""
+    args = [host(x) if type(x) is ndarray else x for x in values]
+    try:
+        return fresh(real(*args))  # type: ignore[no-any-return]
+    except TypeError:
+        return fresh(again(real, *args))  # type: ignore[no-any-return]
+
+
 def broadcast_size(shapes: Iterable[Shape]) -> int:
     """Elements of what arrays of these shapes broadcast to; axes without elements count as one."""
     return math.prod(max(1, *extents) for extents in zip_longest(*(s[::-1] for s in shapes), fillvalue=1))
@@ -193,6 +224,8 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
         return NotImplemented
     if small((*values, out, where)):
         return NotImplemented
+    if not kwargs and real.nout == 1 and _backwards(values):
+        return _at_once(real, values)
     found = resolve(real, values, dtype, refuse=out is None and where is True)
     if found is None:
         return NotImplemented

@@ -16,11 +16,10 @@ from typing import Any
 import numpy
 
 from . import _lazy
-from ._array import HOST, fresh, host, ndarray
+from ._array import HOST, host, ndarray
 from ._memory import address, native
 from ._reach import SPAN
 from ._site import here
-from .codegen import routines
 from .codegen.host import host_target
 from .codegen.routine import routine
 from .runtime import threads, trace
@@ -138,17 +137,6 @@ def ready(x: Any, room: int = 1) -> Array | None:
         return None
     a = host(x)
     return a if a.flags.c_contiguous else numpy.ascontiguousarray(a)
-
-
-def gathered(x: Array, index: Array) -> Any:
-    """`x[index]` of vectors at once, the index proved to lie in bounds."""
-    if raw(x.dtype) is None or not x.flags.c_contiguous or not index.flags.c_contiguous:
-        return fresh(x[index])
-    n = index.size
-    made = space(n, x.dtype)
-    words = [x, index, made, x.size]
-    run(routines.gather, words, [(0, n)], index.nbytes + 2 * made.array.nbytes, T=raw(x.dtype), I=code(index.dtype))
-    return made.handle()
 
 
 def at_hand(operands: Any) -> bool:
