@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .abi import Layout
-from .frame import Frame, lanes_of, parts, repeat, whole
+from .follow import run
+from .frame import Frame, begin, branch, lanes_of, parts, phi, repeat, whole
 from .kernel import STRIDED, UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
 
@@ -134,7 +135,36 @@ class Memory:
             along = self.lane_offsets(self.stride(("load", n), self.vector), frame.lanes)
             offsets = code.op(f"add <{frame.lanes} x i64> {offsets}, {along}")
         assert offsets is not None
+        if not kind:
+            return self._followed(frame, n, dtype, where, offsets)
         return self._gather(frame, dtype, where, offsets)
+
+    def _followed(self, frame: Frame, n: int, dtype: str, where: str, offsets: str) -> Reg:
+        """What an index picks: neighbours at once wherever it is seen to follow the vector axis."""
+        code, value = self.code, self.kernel.values[n]
+        words = self.layout.load_strides[n][-len(value.src) :]
+        picks = [(s, w) for s, w in zip(value.src, words, strict=True) if self.is_vector(s, frame)]
+        chosen = run(code, self.kernel, self.domains, self.vector, frame, picks[0][0]) if len(picks) == 1 else None
+        if chosen is None or not chosen.grows:
+            return self._gather(frame, dtype, where, offsets)
+        stride = self.word(picks[0][1])
+        near = self._hoisted(f"icmp eq i64 {stride}, {SIZES[dtype]}")
+        for condition in chosen.conditions:
+            near = code.op(f"and i1 {near}, {condition}")
+        together, apart, done = code.label("together"), code.label("apart"), code.label("picked")
+        branch(code, near, together, apart)
+        code.start(together)
+        place = code.op(f"getelementptr i8, ptr {where}, i64 {code.op(f'mul i64 {chosen.first}, {stride}')}")
+        first = parts(self.read(frame, dtype, place))
+        begin(code, together + "x")
+        code.add(f"br label %{done}")
+        code.start(apart)
+        second = parts(self._gather(frame, dtype, where, offsets))
+        begin(code, apart + "x")
+        begin(code, done)
+        wide = vtype(PARTS.get(dtype, dtype), frame.lanes)
+        ends = zip(first, second, strict=True)
+        return whole([phi(code, wide, (a, together + "x"), (b, apart + "x")) for a, b in ends])
 
     def _prefetch(self, where: str, stride: str, size: int) -> None:
         """Ask for the cache lines of a vector some rows on."""

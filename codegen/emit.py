@@ -17,7 +17,7 @@ from .loops import Loops
 from .reporting import SINK, checked, fold_fault, is_summed, not_finite
 from .rules import any_lane
 from .schedule import COLLECT, COLUMNS, GRAIN, Level, Loop, Plan, axes_mask, domains
-from .text import PARTS, SCALARS, Code, Reg, vtype
+from .text import PARTS, SCALARS, SIZES, Code, Reg, vtype
 
 
 class Module(NamedTuple):
@@ -245,11 +245,20 @@ class Emitter:
     # ------------------------------------------------------------------ faults
     def report(self, frame: Frame, values: list[int], bail: str | None) -> None:
         """Check values for faults: cheaply first, then in a block apart, or in the block `bail`."""
-        code, some = self.code, None
+        code = self.code
+        lanes: dict[int, str] = {}
         for n in values:
             found = self._suspicion(frame, n) if n in self.checked else None
-            if found is not None:
-                some = found if some is None else code.op(f"or i1 {some}, {found}")
+            if found is not None:  # lanes of one size are asked together
+                size = SIZES[self.kernel.values[n].dtype] if self.memory.is_vector(n, frame) else 0
+                width = frame.lanes if size else 1
+                known = lanes.get(size)
+                lanes[size] = code.op(f"or {vtype('b1', width)} {known}, {found}") if known else found
+        some = None
+        for size, found in lanes.items():
+            self.code.lanes = frame.lanes if size else 1
+            any_ = any_lane(code, found)
+            some = any_ if some is None else code.op(f"or i1 {some}, {any_}")
         if some is None:
             return
         if self.flag is not None:
@@ -299,6 +308,7 @@ class Emitter:
         return self.sources(n), tuple(self.operand(frame, s, vector) for s in v.src), vector
 
     def _suspicion(self, frame: Frame, n: int) -> str | None:
+        """Where, by lane, a value may report something."""
         v = self.kernel.values[n]
         srcs, args, vector = self._taken(frame, n)
         found = numerics.suspicious(self.code, v.op, srcs, v.dtype, args, frame.regs[n], v.fault)
@@ -306,7 +316,7 @@ class Emitter:
             return None
         if vector and frame.mask is not None:
             found = self.code.op(f"and {self.code.type('b1')} {found}, {frame.mask}")
-        return any_lane(self.code, str(found))
+        return str(found)
 
     def _exact(self, frame: Frame, n: int) -> None:
         code, v = self.code, self.kernel.values[n]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .access import Access
 from .carrier import Carrier, Packing, Shape, States
 from .folds import BLOCK, LANES, Counter, Kind, join, size_of
+from .follow import picks
 from .frame import Frame, State, begin, branch, counted, lesser, name, parts, phi, whole
 from .kernel import Fold, Load
 from .reporting import SINK
@@ -24,7 +25,7 @@ Run = Callable[[str, str, States], States]
 
 # Loops of nothing but cheap operations are unrolled by wider vectors.
 FEW = 12  # so many operations are a small loop body
-MANY = 160  # beyond this a loop is written once, masked, instead of twice
+MANY = 400  # beyond this a loop is written once, masked, instead of twice
 
 
 class Loops:
@@ -37,9 +38,9 @@ class Loops:
         self.bailed: str | None = None  # the block that left a fast body for the slow one
         self._accesses: dict[int, list[Access]] = {}
         self._shapes: dict[int, Shape] = {}
-        largest = 1
-        for value, dom in zip(emitter.kernel.values, emitter.domains, strict=True):
-            if self.vector >= 0 and dom >> self.vector & 1:
+        largest, apart = 1, picks(emitter.kernel)
+        for n, (value, dom) in enumerate(zip(emitter.kernel.values, emitter.domains, strict=True)):
+            if self.vector >= 0 and dom >> self.vector & 1 and n not in apart:
                 largest = max(largest, SIZES[PARTS.get(value.dtype, value.dtype)])
         self.width = max(8, 64 // largest)
 

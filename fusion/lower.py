@@ -18,7 +18,7 @@ import numpy
 from ..codegen.kernel import ABSENT, STRIDED, UNIT, Fold, Kernel, Load, Operand, Store, Value
 from ..runtime.buffer import Buffer
 from ..runtime.tuples import NamedTuple
-from .node import CONST, FOLD, GATHER, IOTA, MAP, PENDING, READ, UPDATE, Node, Shape
+from .node import CONST, FOLD, GATHER, IOTA, JOIN, MAP, PENDING, READ, UPDATE, Node, Shape
 from .plan import Plan, Step
 from .view import Map, View, compose, contiguous, identity, place, span
 
@@ -296,13 +296,15 @@ def lower(step: Step, plan: Plan, choose: Choose) -> Lowered:
     step, plan
         The step, whose inputs are all in memory.
     choose
-        Says where each output goes, given the accesses that the kernel makes to each buffer (by the buffer's id).  An
-        output may share a buffer with an input only where every read of that buffer is at the index written; such
-        a pair becomes one pointer that is read and written.
+        Says where each output goes, and each piece of one, given the accesses that the kernel makes to each buffer (by
+        the buffer's id).  An output may share a buffer with an input only where every read of that buffer is at the
+        index written; such a pair becomes one pointer that is read and written.
     """
-    builder = Builder(step.shape, plan, {id(node) for node in step.outputs if node.kind != UPDATE})
+    builder = Builder(step.shape, plan, {id(node) for node in step.outputs if node.kind not in (UPDATE, JOIN)})
     at = identity(step.shape)
-    wanted = [node.src[1] if node.kind == UPDATE else node for node in step.outputs]
+    wanted: list[Node] = []
+    for node in step.outputs:
+        wanted += node.src if node.kind == JOIN else [node.src[1] if node.kind == UPDATE else node]
     numbers = [builder.value(node, at if node.shape or not at else ()) for node in wanted]
     reads: dict[int, list[Place]] = {}
     for where in builder.places.values():

@@ -20,7 +20,7 @@ from ..runtime import trace
 from ..runtime.buffer import Buffer, allocate
 from ..runtime.tuples import NamedTuple
 from .lower import Place, Target, code
-from .node import LEAF, PENDING, READY, UPDATE, Base, Node, Shape
+from .node import JOIN, LEAF, PENDING, READY, UPDATE, Base, Node, Shape
 from .plan import Plan, Step, pending_order
 from .view import View, contiguous, decompose, disjoint, identity, place
 
@@ -164,8 +164,14 @@ class Outputs:
         self.after: list[Move] = []
 
     def choose(self, reads: dict[int, list[Place]]) -> list[Target]:
-        """The target of each output, given the kernel's accesses by buffer."""
-        return [self._update(n, reads) if n.kind == UPDATE else self._fresh(n, reads) for n in self.step.outputs]
+        """The target of each output, or piece of one, given the kernel's accesses by buffer."""
+        found: list[Target] = []
+        for node in self.step.outputs:
+            if node.kind == JOIN:
+                found += self._joined(node)
+            else:
+                found.append(self._update(node, reads) if node.kind == UPDATE else self._fresh(node, reads))
+        return found
 
     def prepare(self) -> None:
         """Copies that come before the launch."""
@@ -197,6 +203,14 @@ class Outputs:
             buffer = allocate(node.nbytes)
         self.buffers.append(buffer)
         return Target(buffer, view, node.dtype)
+
+    def _joined(self, node: Node) -> list[Target]:
+        """One piece after the other in new memory."""
+        buffer = allocate(node.nbytes)
+        self.buffers.append(buffer)
+        piece, strides = node.src[0].shape, contiguous(node.shape, node.dtype.itemsize)
+        step = piece[node.arg] * strides[node.arg]
+        return [Target(buffer, View(k * step, piece, strides), node.dtype) for k in range(len(node.src))]
 
     def _update(self, node: Node, reads: dict[int, list[Place]]) -> Target:
         base, view = node.src[0], node.arg

@@ -21,9 +21,10 @@ Shape = tuple[int, ...]
 # READ: src[0] seen through a View.  FOLD: arg = (monoid, axes, keep).  CONST: arg = numpy scalar.
 # IOTA: arg = axis; the index along it, as int64.  GATHER: src = (table, index...), arg = Gather.
 # UPDATE: src = (old version, value[, mask]); arg = View of the old version's memory that `value` overwrites.
+# JOIN: src = pieces of one shape; arg = the axis along which they follow each other.
 # LEAF: born ready (adopted or host-made memory).
-LEAF, CONST, IOTA, MAP, READ, FOLD, GATHER, UPDATE = range(8)
-KINDS = ("leaf", "const", "iota", "map", "read", "fold", "gather", "update")
+LEAF, CONST, IOTA, MAP, READ, FOLD, GATHER, UPDATE, JOIN = range(9)
+KINDS = ("leaf", "const", "iota", "map", "read", "fold", "gather", "update", "join")
 
 PENDING, RUNNING, READY, FAILED, CONSUMED = range(5)
 

@@ -13,13 +13,14 @@ import math
 from collections.abc import Callable, Iterable
 
 from ..runtime.tuples import NamedTuple
-from .node import FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Node, Shape
+from .node import CONST, FAILED, FOLD, GATHER, IOTA, JOIN, MAP, PENDING, READ, READY, UPDATE, Node, Shape
 from .view import Map, decompose, identity
 
 # Limits of one kernel.  ROW: elements of a row that is read again by a second stage (it should stay in cache).
 ROW, NODES, OUTPUTS = 1 << 16, 400, 12
 # Work that is worth a store and a load instead of being repeated, in units of one addition.
 REPEAT = 24
+PLACED = 16  # operations on indices, which are repeated wherever they are read
 
 _EXPENSIVE = {
     "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 12, "power": 24, "float_power": 24, "exp":
@@ -37,7 +38,7 @@ class Cut(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One kernel: nodes of one shape stored together; an update is a step of its own."""
+    """One kernel: nodes of one shape stored together, or in pieces of it; an update is a step of its own."""
 
     shape: Shape
     outputs: tuple[Node, ...]
@@ -56,13 +57,14 @@ class Plan(NamedTuple):
 class _Info:
     """What the first pass knows of a pending node that is not stored."""
 
-    __slots__ = ("members", "folded", "prefix", "views")
+    __slots__ = ("members", "folded", "prefix", "views", "placed")
 
     def __init__(self, position: int) -> None:
         self.members = 1 << position  # bit set of the nodes computed with it, itself included
         self.folded = False  # contains a fold
         self.prefix = 0  # a fold inside is broadcast along the axes from here on (0: none is)
         self.views: set[Map] | None = None  # distinct windows through which it is read
+        self.placed = True  # made of indices and numbers alone, all of them integers
 
 
 def pending_order(roots: Iterable[Node]) -> list[Node]:
@@ -162,6 +164,8 @@ class _Chooser:
             self.store(node.src[0], "table of a gather")
         elif node.kind == UPDATE and node.src[0].state == PENDING:
             self.store(node.src[0], "partial write")
+        elif node.kind == JOIN:
+            self.store(node, "pieces joined")
         self._collect(node, info)
         if info.members.bit_count() > NODES:
             inside = [s for s in node.src if self._inside(s)]
@@ -175,10 +179,13 @@ class _Chooser:
 
     def _collect(self, node: Node, info: _Info) -> None:
         """Sums over the sources; what is stored counts as a plain load."""
+        info.placed = node.kind in (CONST, IOTA, MAP, READ) and node.dtype.kind in "bi"
         for source in node.src:
             if not self._inside(source):
+                info.placed = False
                 continue
             inner = self.infos[id(source)]
+            info.placed = info.placed and inner.placed
             info.members |= inner.members
             info.folded |= inner.folded
             if node.kind != FOLD:
@@ -195,7 +202,7 @@ class _Chooser:
         if not self._inside(source):
             return
         mapping = None
-        if source.dtype == node.dtype and source.kind != UPDATE:
+        if source.dtype == node.dtype and source.kind not in (UPDATE, JOIN):
             mapping = decompose(view, source.shape, source.dtype.itemsize)
         if mapping is None:
             self.store(source, "memory seen in another shape or type")
@@ -216,8 +223,13 @@ class _Chooser:
             self.store(source, "read through several windows")
         elif node.size >= 4 * source.size:
             weight = self.weight(inner)
-            if weight > 3 and node.size * weight > 1 << 12:
+            if weight > 3 and node.size * weight > 1 << 12 and not self._placed(source):
                 self.store(source, "broadcast")
+
+    def _placed(self, node: Node) -> bool:
+        """Whether a value is a few operations on the indices alone: such as say where elements come from."""
+        info = self.infos[id(node)]
+        return info.placed and info.members.bit_count() <= PLACED
 
     def _fold(self, node: Node) -> None:
         source = node.src[0]
@@ -279,12 +291,21 @@ def _needs(order: list[Node], stored: set[int]) -> dict[int, dict[int, tuple[Nod
         for source in node.src:
             if source.state != PENDING:
                 continue
-            same = node.kind == MAP and source.shape == node.shape
+            same = node.kind == JOIN or (node.kind == MAP and source.shape == node.shape)
             below = {id(source): (source, True)} if id(source) in stored else found[id(source)]
             for key, (dep, aligned) in below.items():
                 old = needs.get(key)
                 needs[key] = (dep, aligned and same and (old is None or old[1]))
     return found
+
+
+def _space(node: Node) -> Shape:
+    """The shape that a stored node's kernel runs over."""
+    return node.src[0].shape if node.kind == JOIN else node.shape
+
+
+def _stores(nodes: list[Node]) -> int:
+    return sum(len(node.src) if node.kind == JOIN else 1 for node in nodes)
 
 
 def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
@@ -296,21 +317,21 @@ def _group(order: list[Node], chooser: _Chooser) -> list[Step]:
     for node in order:
         if id(node) not in chooser.stored:
             continue
-        info = chooser.infos[id(node)]
+        info, shape = chooser.infos[id(node)], _space(node)
         depth = number = 0
         for dep, same in needs[id(node)].values():
             deep, nth = placed[id(dep)]
-            if not (same and dep.shape == node.shape and node.kind != UPDATE and dep.kind != UPDATE):
+            if not (same and dep.shape == shape and node.kind != UPDATE and dep.kind not in (UPDATE, JOIN)):
                 deep, nth = deep + 1, 0
             depth, number = max((depth, number), (deep, nth))
         if node.kind == UPDATE:
             number = -1 - len(groups)
-        key = (depth, node.shape, number)
+        key = (depth, shape, number)
         while key in groups and (
-            len(groups[key]) >= OUTPUTS or (members[key] | info.members).bit_count() > NODES + NODES // 2
+            _stores([*groups[key], node]) > OUTPUTS or (members[key] | info.members).bit_count() > NODES + NODES // 2
         ):
             number += 1
-            key = (depth, node.shape, number)
+            key = (depth, shape, number)
         placed[id(node)] = (depth, number)
         groups.setdefault(key, []).append(node)
         members[key] = members.get(key, 0) | info.members

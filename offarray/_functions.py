@@ -9,13 +9,26 @@ from typing import Any
 
 import numpy
 
-from . import _choosing, _counting, _creation, _fallback, _lazy, _moving, _products, _routine, _sorting, _statistics  # noqa: F401
+from . import (  # noqa: F401
+    _choosing,
+    _counting,
+    _creation,
+    _fallback,
+    _lazy,
+    _moving,
+    _products,
+    _record,
+    _routine,
+    _sorting,
+    _statistics,
+)
 from ._array import RealArray, host, ndarray
 from ._dispatch import COMPOSED, LIBRARY, NATIVE, NEUTRAL, SCALARS, numpy_call
 from ._memory import native
 from ._reach import WIDE, widen
 from ._views import ghost, is_pending, unwritten
 from .fusion.order import join_order
+from .fusion.plan import OUTPUTS
 from .runtime.config import settings
 
 # NumPy's Python code is right for these over recorded arrays, and made of operations that are recorded.
@@ -193,7 +206,10 @@ def _conjugate(x: Any, *args: Any, **kwargs: Any) -> Any:
 def concatenate(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> Any:
-    """Join arrays along an axis; see `numpy.concatenate`.  Each operand is written into its part of the result."""
+    """Join arrays along an axis; see `numpy.concatenate`.
+
+    A few pieces of one shape are a node; otherwise each operand is written into its part of the result.
+    """
     if out is not None or dtype is not None or type(arrays) not in (list, tuple) or type(axis) is not int:
         return NotImplemented
     if not all(type(a) is ndarray and native(a._dtype) and a._shape for a in arrays):
@@ -213,8 +229,13 @@ def concatenate(
     extent = sum(a._shape[axis] for a in arrays)
     order = join_order([(a._shape, a._strides) for a in arrays])
     whole = (*shape[:axis], extent, *shape[axis + 1 :])
-    memory = numpy.empty(tuple(whole[a] for a in order), kind)
-    joined = unwritten(_lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order))))))
+    if len(arrays) <= OUTPUTS and all(a._shape == shape for a in arrays):
+        return _record.join(arrays, axis, whole, order, kind)
+    if order == tuple(range(len(order))):
+        joined = unwritten(_routine.space(whole, kind).handle())
+    else:
+        memory = numpy.empty(tuple(whole[a] for a in order), kind)
+        joined = unwritten(_lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order))))))
     start = 0
     for a in arrays:
         stop = start + a._shape[axis]

@@ -20,7 +20,7 @@ from ._site import text as site_text
 from ._voice import speak
 from .fusion import tape
 from .fusion.memory import lasting, pending_readers, unread
-from .fusion.node import CONST, FAILED, FOLD, GATHER, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
+from .fusion.node import CONST, FAILED, FOLD, GATHER, JOIN, MAP, PENDING, READ, READY, UPDATE, Base, Node, Shape, leaf
 from .fusion.order import memory_order, spread
 from .fusion.view import View, contiguous
 from .runtime import buffer as buffers
@@ -270,6 +270,17 @@ def _spread_pick(pick: Node, dense: Shape, order: tuple[int, ...]) -> Node:
     strides = contiguous(pick.shape, pick.dtype.itemsize)
     by_axis = tuple(0 if e == 1 else s for s, e in zip(strides, pick.shape, strict=True))
     return Node(READ, "", pick.dtype, dense, (pick,), View(0, dense, tuple(by_axis[a] for a in order)))
+
+
+def join(arrays: Sequence[ndarray], axis: int, shape: Shape, order: tuple[int, ...], dtype: DType) -> ndarray:
+    """Record the pieces, all of one shape, of an array of `shape` along `axis`; its memory has the axes in `order`."""
+    site = here()
+    pieces = tuple(cast(read(a, a._shape, order), dtype, _errstate.armed(), site) for a in arrays)
+    dense = tuple(shape[a] for a in order)
+    node = Node(JOIN, "concatenate", dtype, dense, pieces, order.index(axis), 0, site)
+    made = make(Base(node), 0, spread(order, shape, dtype.itemsize), shape, dtype)
+    commit(node, arrays, may_fault(node))
+    return made
 
 
 # ---------------------------------------------------------------------- writing

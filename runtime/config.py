@@ -65,7 +65,7 @@ class Settings:
         "Of work that runs at once, results of at least this many elements that the program is seen to use in its "
         "next operation wait for it, and one kernel computes both; 0: all wait. For the compiled front end.",
     )
-    bound: int = _setting(32, "Number of recorded operations after which pending work is evaluated.", low=1)
+    bound: int = _setting(64, "Number of recorded operations after which pending work is evaluated.", low=1)
     bound_bytes: int = _setting(256 * MIB, "Bytes of pending results after which they are evaluated.", unit="bytes")
     scalars: str = _setting(
         "lazy", "What a full reduction of a large array gives: a lazy scalar or a NumPy scalar.", ("lazy", "numpy")
