@@ -9,6 +9,7 @@ Afterwards adjacent axes that every access crosses evenly are merged and strides
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +20,8 @@ from ..codegen.kernel import ABSENT, STRIDED, UNIT, Fold, Kernel, Load, Operand,
 from ..runtime.buffer import Buffer
 from ..runtime.tuples import NamedTuple
 from .node import CONST, FOLD, GATHER, IOTA, JOIN, MAP, PENDING, READ, UPDATE, Node, Shape
-from .plan import Plan, Step
-from .view import Map, View, compose, contiguous, identity, place, span
+from .plan import FEW, NODES, OUTPUTS, Plan, Step
+from .view import Map, View, compose, contiguous, disjoint, identity, place, span
 
 Key = tuple[int, Map]
 
@@ -139,6 +140,8 @@ class Builder:
                 return [(source, compose(mapping, at))]
             return []
         if node.kind == FOLD:
+            if id(node) in self.plan.written:
+                return [(node.src[0], m) for m in _elements(node, at)]
             return [(node.src[0], self._fold_map(node, at))]
         if node.kind == GATHER:
             return [(s, at if s.shape or not at else ()) for s in node.src[1:]]
@@ -153,6 +156,8 @@ class Builder:
         if node.kind == READ:
             return below[0] if below else self._load(node.src[0], node.arg, at, dtype)
         if node.kind == FOLD:
+            if id(node) in self.plan.written:
+                return self._written(node, dtype, below)
             return self._fold(node, dtype, below[0], at)
         if node.kind == CONST:
             return self._scalar(dtype, node.arg, node)
@@ -218,6 +223,18 @@ class Builder:
         return total
 
     # ------------------------------------------------------------------ folds
+    def _written(self, node: Node, dtype: str, below: list[int]) -> int:
+        """A fold of a few elements, one after the other."""
+        total = below[0]
+        if node.arg[0] == "add" and dtype[0] in "fc":
+            total = self._positive(total, dtype)
+        for element in below[1:]:
+            dom = self.values[total].dom | self.values[element].dom
+            total = self._add(Value(node.arg[0], dtype, (total, element), None, dom, node.fault))
+            if node.fault:
+                self.nodes[total] = node
+        return total
+
     def _fold_map(self, node: Node, at: Map) -> Map:
         """The map of a fold's source: the folded axes get kernel axes that the rest of the map leaves free."""
         known = self.fold_maps.get((id(node), at))
@@ -263,8 +280,8 @@ class Builder:
             mask |= 1 << axis
         source = self.values[below]
         if not folded:
-            if monoid == "add" and keep == "last" and dtype[0] in "fc":  # sums begin with 0.0: no sum is -0.0
-                return self._add(Value("add", dtype, (below, self._scalar(dtype, 0.0)), None, source.dom))
+            if monoid == "add" and keep == "last" and dtype[0] in "fc":
+                return self._positive(below, dtype)
             return self._scalar("i8", 0) if monoid in ("argmin", "argmax") else below
         if keep == "last" and mask & ~source.dom:
             # the source does not vary along a folded axis: give it the axis, so that it counts every element
@@ -274,6 +291,10 @@ class Builder:
         if node.fault:
             self.nodes[number] = node
         return number
+
+    def _positive(self, below: int, dtype: str) -> int:
+        """The value of which a sum begins, with 0.0 before it: no sum is -0.0."""
+        return self._add(Value("add", dtype, (below, self._scalar(dtype, 0.0)), None, self.values[below].dom))
 
     def _spread(self, below: int, mask: int) -> int:
         source = self.values[below]
@@ -288,6 +309,16 @@ class Builder:
         return below
 
 
+def _elements(node: Node, at: Map) -> list[Map]:
+    """The maps of a fold's source at each element that it combines, in order."""
+    extents, axes = node.src[0].shape, sorted(node.arg[1])
+    found = []
+    for chosen in itertools.product(*(range(extents[a]) for a in axes)):
+        given, outer = dict(zip(axes, chosen, strict=True)), iter(at)
+        found.append(tuple((given[d], ()) if d in given else next(outer) for d in range(len(extents))))
+    return found
+
+
 def lower(step: Step, plan: Plan, choose: Choose) -> Lowered:
     """Lower `step`.
 
@@ -300,20 +331,43 @@ def lower(step: Step, plan: Plan, choose: Choose) -> Lowered:
         the buffer's id).  An output may share a buffer with an input only where every read of that buffer is at the
         index written; such a pair becomes one pointer that is read and written.
     """
-    builder = Builder(step.shape, plan, {id(node) for node in step.outputs if node.kind not in (UPDATE, JOIN)})
-    at = identity(step.shape)
     wanted: list[Node] = []
     for node in step.outputs:
         wanted += node.src if node.kind == JOIN else [node.src[1] if node.kind == UPDATE else node]
-    numbers = [builder.value(node, at if node.shape or not at else ()) for node in wanted]
+    shape, maps = step.shape, [identity(step.shape)]
+    builder, numbers = _built(step, plan, wanted, shape, maps)
+    axis = _short(step, builder)
+    if axis is not None:
+        shape = (*shape[:axis], 1, *shape[axis + 1 :])
+        maps = [(*maps[0][:axis], (k, ()), *maps[0][axis + 1 :]) for k in range(step.shape[axis])]
+        builder, numbers = _built(step, plan, wanted, shape, maps)
     reads: dict[int, list[Place]] = {}
     for where in builder.places.values():
         reads.setdefault(id(where.buffer), []).append(where)
     stores: list[tuple[int, Place]] = []
-    for number, target in zip(numbers, choose(reads), strict=True):
+    targets = [(target, at) for target in choose(reads) for at in maps]
+    for number, (target, at) in zip(numbers, targets, strict=True):
         offset, strides = place(target.view.offset, target.view.strides, at)
         stores.append((number, Place(target.buffer, code(target.dtype), offset, strides, ())))
-    return _finish(builder, stores, step.shape)
+    return _finish(builder, stores, shape)
+
+
+def _built(step: Step, plan: Plan, wanted: list[Node], shape: Shape, maps: list[Map]) -> tuple[Builder, list[int]]:
+    """The values of a step over `shape`, and the number of each that is wanted at each map."""
+    builder = Builder(shape, plan, {id(node) for node in step.outputs if node.kind not in (UPDATE, JOIN)})
+    return builder, [builder.value(node, at if node.shape or not at else ()) for node in wanted for at in maps]
+
+
+def _short(step: Step, builder: Builder) -> int | None:
+    """An axis of a few indices to be written out, as its indices share work that its loop would do each time."""
+    if any(node.kind in (UPDATE, JOIN) for node in step.outputs):
+        return None
+    for axis, extent in enumerate(step.shape):
+        if not 1 < extent <= FEW or len(step.outputs) * extent > OUTPUTS or extent * len(builder.values) > NODES:
+            continue
+        if any(v.dom and not v.dom >> axis & 1 and v.op not in ("load", "iota", "arg") for v in builder.values):
+            return axis
+    return None
 
 
 class _Arguments:
@@ -468,12 +522,18 @@ def _operands(entries: list[list[Any]]) -> tuple[Operand, ...]:
     result = []
     for pointer, dtype, access in entries:
         rivals = written if access == "r" else [e[0] for e in entries]
-        alone = not any(
-            o is not pointer and o.buffer is pointer.buffer and o.low < pointer.high and pointer.low < o.high
-            for o in rivals
-        )
+        alone = not any(o is not pointer and o.buffer is pointer.buffer and _meet(o, pointer) for o in rivals)
         result.append(Operand(dtype, access, alone))
     return tuple(result)
+
+
+def _meet(a: Pointer, b: Pointer) -> bool:
+    """Whether two pointers into one buffer may touch the same byte."""
+    if a.high <= b.low or b.high <= a.low:
+        return False
+    if a.grid is None or b.grid is None:
+        return True
+    return not disjoint(View(a.low, *a.grid), View(b.low, *b.grid), a.itemsize, b.itemsize)
 
 
 def scalar_words(dtype: str, value: Any) -> tuple[int | float, ...]:

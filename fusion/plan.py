@@ -20,6 +20,7 @@ from .view import Map, decompose, identity
 ROW, NODES, OUTPUTS = 1 << 16, 400, 12
 # Work that is worth a store and a load instead of being repeated, in units of one addition.
 REPEAT = 24
+FEW = 4  # elements that a fold takes one after the other, without a loop
 PLACED = 16  # operations on indices, which are repeated wherever they are read
 
 _EXPENSIVE = {
@@ -28,6 +29,9 @@ _EXPENSIVE = {
     "arcsin": 14, "arccos": 14, "arctan": 14, "arctan2": 20, "sinh": 14, "cosh": 14, "tanh": 14, "arcsinh": 20,
     "arccosh": 20, "arctanh": 20, "hypot": 12, "cbrt": 20, "logaddexp": 30, "logaddexp2": 30, "gcd": 30, "lcm": 30,
 }  # fmt: skip
+
+
+WRITTEN = frozenset("add multiply minimum maximum fmin fmax bitwise_and bitwise_or bitwise_xor".split())
 
 
 class Cut(NamedTuple):
@@ -52,6 +56,7 @@ class Plan(NamedTuple):
     stored: set[int]
     maps: dict[int, Map]
     cuts: list[Cut]
+    written: set[int]  # folds of a few elements, which are written out one after the other
 
 
 class _Info:
@@ -110,7 +115,7 @@ def plan(roots: list[Node], order: list[Node], live: Callable[[Node], bool]) -> 
     for node in order:
         chooser.visit(node)
     steps = _group(order, chooser)
-    return Plan(steps, order, chooser.stored, chooser.maps, chooser.cuts)
+    return Plan(steps, order, chooser.stored, chooser.maps, chooser.cuts, chooser.written)
 
 
 def _lasting(order: list[Node], roots: set[int], live: Callable[[Node], bool]) -> set[int]:
@@ -132,6 +137,7 @@ class _Chooser:
         self.maps: dict[int, Map] = {}
         self.infos: dict[int, _Info] = {}
         self.cuts: list[Cut] = []
+        self.written: set[int] = set()
         self.weights: list[int] = []  # by position in the order
 
     def weight(self, info: _Info) -> int:
@@ -191,7 +197,7 @@ class _Chooser:
             if node.kind != FOLD:
                 info.prefix = max(info.prefix, inner.prefix)
         if node.kind == FOLD:
-            info.folded = True
+            info.folded = id(node) not in self.written
         elif node.kind == READ and self._inside(node.src[0]) and self.infos[id(node.src[0])].folded:
             mapping = self.maps[id(node)]
             if not _same_elements(mapping, node, node.src[0]):
@@ -221,7 +227,7 @@ class _Chooser:
         inner.views.add(mapping)
         if len(inner.views) > 1 and self.weight(inner) * (len(inner.views) - 1) > REPEAT:
             self.store(source, "read through several windows")
-        elif node.size >= 4 * source.size:
+        elif node.size > FEW * source.size:
             weight = self.weight(inner)
             if weight > 3 and node.size * weight > 1 << 12 and not self._placed(source):
                 self.store(source, "broadcast")
@@ -236,13 +242,24 @@ class _Chooser:
         _, axes, keep = node.arg
         if keep != "last":
             self.store(node, "scan")
-        if not self._inside(source):
+        elif _few(node) and not (self._inside(source) and self.infos[id(source)].folded):
+            self.written.add(id(node))
+        if not self._inside(source) or id(node) in self.written:
             return
         inner = self.infos[id(source)]
         if inner.prefix and min(axes) < inner.prefix and len(axes) < len(source.shape):
             self.store(source, "fold across rows")
         elif inner.prefix and keep != "last":
             self.store(source, "scan of rows")
+
+
+def _few(node: Node) -> bool:
+    """Whether a fold combines a few elements that need no loop, each as an operation would."""
+    monoid, axes, _ = node.arg
+    source = node.src[0]
+    if source.dtype != node.dtype or node.dtype.char == "e" or monoid not in WRITTEN:
+        return False
+    return 1 < math.prod(source.shape[a] for a in axes) <= FEW
 
 
 def _same_elements(mapping: Map, node: Node, source: Node) -> bool:
