@@ -9,6 +9,7 @@ from .kernel import STRIDED, UNIT, Kernel, Load
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
 
 LINE = 64  # bytes of a cache line
+GATHERED = 32  # the same where an index picks items
 SINGLY = 16  # so many lanes at most are loaded one by one
 Access = tuple[str, int]  # ("load", number of the value) or ("store", number of the store)
 
@@ -135,26 +136,28 @@ class Memory:
             along = self.lane_offsets(self.stride(("load", n), self.vector), frame.lanes)
             offsets = code.op(f"add <{frame.lanes} x i64> {offsets}, {along}")
         assert offsets is not None
-        if not kind:
-            return self._followed(frame, n, dtype, where, offsets)
-        return self._gather(frame, dtype, where, offsets)
+        return self._gather(frame, dtype, where, offsets) if kind else self._followed(frame, n, dtype, where, offsets)
 
     def _followed(self, frame: Frame, n: int, dtype: str, where: str, offsets: str) -> Reg:
         """What an index picks: neighbours at once wherever it is seen to follow the vector axis."""
         code, value = self.code, self.kernel.values[n]
-        words = self.layout.load_strides[n][-len(value.src) :]
-        picks = [(s, w) for s, w in zip(value.src, words, strict=True) if self.is_vector(s, frame)]
-        chosen = run(code, self.kernel, self.domains, self.vector, frame, picks[0][0]) if len(picks) == 1 else None
-        if chosen is None or not chosen.grows:
+        assert isinstance(value.arg, Load)
+        picks = [k for k, s in enumerate(value.src) if self.is_vector(s, frame)]
+        if len(picks) > 1 or not value.arg.picks or value.arg.picks[picks[0]] != UNIT:
             return self._gather(frame, dtype, where, offsets)
-        stride = self.word(picks[0][1])
-        near = self._hoisted(f"icmp eq i64 {stride}, {SIZES[dtype]}")
-        for condition in chosen.conditions:
+        index, size = value.src[picks[0]], SIZES[dtype]
+        chosen = run(code, self.kernel, self.domains, self.vector, frame, index)
+        if chosen is None or not chosen.grows or not chosen.conditions:
+            if frame.mask is None and dtype not in PARTS and dtype != "b1" and frame.lanes <= GATHERED:
+                return self._picked(frame, dtype, where, str(frame.regs[index]))
+            return self._gather(frame, dtype, where, offsets)
+        near = chosen.conditions[0]
+        for condition in chosen.conditions[1:]:
             near = code.op(f"and i1 {near}, {condition}")
         together, apart, done = code.label("together"), code.label("apart"), code.label("picked")
         branch(code, near, together, apart)
         code.start(together)
-        place = code.op(f"getelementptr i8, ptr {where}, i64 {code.op(f'mul i64 {chosen.first}, {stride}')}")
+        place = code.op(f"getelementptr i8, ptr {where}, i64 {code.op(f'mul i64 {chosen.first}, {size}')}")
         first = parts(self.read(frame, dtype, place))
         begin(code, together + "x")
         code.add(f"br label %{done}")
@@ -165,6 +168,17 @@ class Memory:
         wide = vtype(PARTS.get(dtype, dtype), frame.lanes)
         ends = zip(first, second, strict=True)
         return whole([phi(code, wide, (a, together + "x"), (b, apart + "x")) for a, b in ends])
+
+    def _picked(self, frame: Frame, dtype: str, where: str, index: str) -> Reg:
+        """Lanes at an index of items, loaded one by one: an address that a processor adds up itself."""
+        code, lanes = self.code, frame.lanes
+        code.lanes, found, wide = 1, "poison", f"<{lanes} x {SCALARS[dtype]}>"
+        for k in range(lanes):
+            at = code.op(f"extractelement <{lanes} x i64> {index}, i64 {k}")
+            item = code.read(dtype, code.op(f"getelementptr {mtype(dtype, 1)}, ptr {where}, i64 {at}"), 1)
+            found = code.op(f"insertelement {wide} {found}, {SCALARS[dtype]} {item}, i64 {k}")
+        code.lanes = lanes
+        return found
 
     def _prefetch(self, where: str, stride: str, size: int) -> None:
         """Ask for the cache lines of a vector some rows on."""

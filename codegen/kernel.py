@@ -21,7 +21,9 @@ class Load(NamedTuple):
 
     operand: int
     strides: tuple[int, ...]  # ABSENT | UNIT | STRIDED for each kernel axis
-    # The sources of the load value are gather indices (i8, proved to lie in bounds); each has a stride argument.
+    # The sources of the load value are gather indices (i8, proved to lie in bounds); each has a stride argument, which
+    # is the item size where the class here, one for each index or none at all, is UNIT.
+    picks: tuple[int, ...] = ()
 
 
 class Fold(NamedTuple):

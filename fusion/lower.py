@@ -446,7 +446,10 @@ def _renumbered(builder: Builder, arguments: _Arguments, number: dict[int, int])
     for n, value in enumerate(builder.values):
         arg = value.arg
         if value.op == "load":
-            arg = Load(*arguments.access(builder.places[n], "r"))
+            where = builder.places[n]
+            size = int(where.dtype[1:])
+            picks = tuple(UNIT if stride == size else STRIDED for stride in where.gathers)
+            arg = Load(*arguments.access(where, "r"), picks)
         elif isinstance(arg, Fold):
             arg = Fold(tuple(number[a] for a in arg.axes if a in number), arg.monoid, arg.keep)
         elif value.op == "iota":

@@ -71,7 +71,8 @@ class Builder:
     def load(self, array: Array, *axes: int, at: Sequence[int] = (), strides: Sequence[int] = ()) -> int:
         """Read `array`, whose dimensions run along `axes`, at gathered places."""
         classes, words, dom = self._strides(array, axes)
-        load = Load(self._operand(array, "r"), classes)
+        picks = tuple(UNIT if s == array.itemsize else STRIDED for s in strides)
+        load = Load(self._operand(array, "r"), classes, picks)
         n = self._add(Value("load", name_of(array.dtype), tuple(at), load, dom | self._dom(at)))
         self.load_words[n] = [*words, *strides]
         return n
