@@ -22,7 +22,6 @@ from .schedule import supported
 
 _lock = threading.Lock()
 _known: dict[tuple[Kernel, Target], Compiled] = {}
-_begun: set[tuple[Kernel, Target]] = set()  # that NumPy has run once: their code is counted then
 
 
 def _version() -> str:
@@ -43,13 +42,8 @@ def key_of(kernel: Kernel, target: Target) -> str:
     return disk.digest(repr(kernel), repr(target), _VERSION)
 
 
-def compile(kernel: Kernel, target: Target, extents: tuple[int, ...] | None = None) -> Compiled:
+def compile(kernel: Kernel, target: Target) -> Compiled:
     """Make `kernel` ready to launch on `target`.
-
-    Parameters
-    ----------
-    extents : tuple of int, optional
-        Of the launch, for which it then may be NumPy that does the work once, if that is sooner.
 
     Raises
     ------
@@ -59,18 +53,12 @@ def compile(kernel: Kernel, target: Target, extents: tuple[int, ...] | None = No
     found = _known.get((kernel, target))
     if found is not None:
         return found
-    key = key_of(kernel, target) if target.kind == "host" else ""
-    if key and extents is not None:
-        found = _meanwhile(kernel, target, key, extents)
-        if found is not None:
-            return found
     with _lock:
         found = _known.get((kernel, target))
         if found is None:
             if settings.check:
                 _check(kernel)
-            made = _host(kernel, target, key) if key else _MAKERS[target.kind](kernel, target)
-            found = _known[kernel, target] = made
+            found = _known[kernel, target] = _MAKERS[target.kind](kernel, target)
     return found
 
 
@@ -78,26 +66,6 @@ def _check(kernel: Kernel) -> None:
     from .check import check  # few programs use it
 
     check(kernel)
-
-
-def _meanwhile(kernel: Kernel, target: Target, key: str, extents: tuple[int, ...]) -> Compiled | None:
-    """The kernel in NumPy, for its first launch; None where it is on disk, had that launch, or is not suited."""
-    if (kernel, target) in _begun or disk.has(key):
-        return None
-    from . import meanwhile  # only where a kernel is new
-
-    if not meanwhile.suits(kernel, extents):
-        return None
-    _begun.add((kernel, target))
-    trace.count("compiles")
-
-    def make() -> None:
-        with _lock:
-            if (kernel, target) not in _known:
-                _known[kernel, target] = native.compiled(kernel, target, key, counted=False)
-        _begun.discard((kernel, target))
-
-    return meanwhile.compiled(kernel, target, key, make)
 
 
 def _null(kernel: Kernel, target: Target) -> Compiled:
@@ -112,8 +80,8 @@ def _interpret(kernel: Kernel, target: Target) -> Compiled:
     return found
 
 
-def _host(kernel: Kernel, target: Target, key: str) -> Compiled:
-    return native.compiled(kernel, target, key, counted=(kernel, target) not in _begun)
+def _host(kernel: Kernel, target: Target) -> Compiled:
+    return native.compiled(kernel, target, key_of(kernel, target))
 
 
 def _cuda(kernel: Kernel, target: Target) -> Compiled:
@@ -125,11 +93,10 @@ def _cuda(kernel: Kernel, target: Target) -> Compiled:
         return gpu.compiled(kernel, target, key_of(kernel, target))
     trace.log(2, f"no device runs this kernel, the host does: {reason}")
     trace.emit("host_kernel", None, reason=reason)
-    host = host_target()
-    return _host(kernel, host, key_of(kernel, host))
+    return _host(kernel, host_target())
 
 
-_MAKERS = {"cuda": _cuda, "interpret": _interpret, "null": _null}
+_MAKERS = {"cuda": _cuda, "host": _host, "interpret": _interpret, "null": _null}
 
 
 def device_target() -> Target:

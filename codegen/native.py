@@ -56,7 +56,6 @@ class Build:
         self.exact, self.writes = exact, writes
         self.name = "k" + key[:24] + key[64:]  # what follows the hash tells kernels of one origin apart
         self.code: bytes | None = None
-        self.counted = True  # among the kernels compiled, or found on disk
         stored = _stored(key)
         if stored is not None:
             self.facts, self.code = stored
@@ -74,8 +73,7 @@ class Build:
         if self.code is not None:
             try:
                 made = host.callables(self.code, self.name, self.facts.finish)
-                if self.counted:
-                    trace.count("cache_hits")
+                trace.count("cache_hits")
                 return made
             except (LookupError, EOFError, TypeError, ValueError) as error:
                 trace.log(1, f"code from disk is made anew: {error}")  # another C library, or another system
@@ -84,8 +82,7 @@ class Build:
         kernel = self.kernel()
         code = code_of(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
         disk.store(self.key, marshal.dumps((tuple(self.facts), code), 2))
-        if self.counted:
-            trace.count("compiles")
+        trace.count("compiles")
         return host.callables(code, self.name, self.facts.finish)
 
 
@@ -261,11 +258,10 @@ def _choice(kernel: Kernel, target: Target, key: str, usual: Native) -> Choice |
     return Choice(kernel, usual, is_tall, lambda: Native(kernel, target, f"{key}w", by_rows))
 
 
-def compiled(kernel: Kernel, target: Target, key: str, counted: bool = True) -> Compiled:
-    """The kernel for the host; not `counted` if it has been counted as compiled."""
+def compiled(kernel: Kernel, target: Target, key: str) -> Compiled:
+    """The kernel for the host."""
     start = time.perf_counter()
     usual = Native(kernel, target, key, choices=True)
-    usual.counted = counted
     choice = _choice(kernel, target, key, usual)
     body: Callable[[int, int, int], int]
     finish: Callable[[int], int] | None

@@ -18,22 +18,11 @@ from . import host, llvm
 
 _under_way: list[_thread.LockType] = []  # held while their threads run
 _leaving = False
-CROWD = 4  # as much at once as is worth starting
 
 
-def able() -> bool:
-    """Whether anything is done in the background: there is another core, and the program goes on."""
-    return not _leaving and threads.cores() > 1
-
-
-def crowded() -> bool:
-    """Whether so much is under way that more would only wait."""
-    return len(_under_way) >= CROWD
-
-
-def background(steps: Sequence[Callable[[], object]], needed: bool = False) -> None:
-    """Do `steps` one after the other on another core; the end of the program waits for all that are `needed`."""
-    if not able():
+def background(steps: Sequence[Callable[[], object]]) -> None:
+    """Do `steps` one after the other on another core; nobody needs what they make, only what they load."""
+    if threads.cores() < 2:
         return
     done = _thread.allocate_lock()
     done.acquire()
@@ -42,7 +31,7 @@ def background(steps: Sequence[Callable[[], object]], needed: bool = False) -> N
     def work() -> None:
         try:
             for step in steps:
-                if _leaving and not needed:
+                if _leaving:
                     break
                 step()
         except Exception as error:  # whoever needs it meets the same, and tells

@@ -251,7 +251,7 @@ def _step(
     lowered = lower(step, done, outputs.choose)
     if settings.debug >= 6:
         trace.log(6, text(lowered.kernel))
-    compiled = compile(lowered.kernel, aim, lowered.extents)
+    compiled = compile(lowered.kernel, aim)
     # From here on an interruption may leave consumed memory behind: such nodes fail, and are never computed again.
     for node in step.outputs:
         node.state = RUNNING
@@ -296,8 +296,6 @@ def _launch(compiled: Any, lowered: Lowered, outputs: Outputs, recorder: replay.
         tuple(Grid(*p.grid, p.itemsize) if p.grid else None for p in lowered.pointers) if settings.check else (),
         tuple(_cover(p, o.access) for p, o in zip(lowered.pointers, lowered.kernel.operands, strict=True)),
     )
-    if compiled.brief:
-        recorder.stages = None  # the next time another kernel does it
     recorder.step(launch, buffers, lowered, outputs)
     bind: list[Buffer | None] = list(buffers)
     _, faults = execute(Program(len(buffers), (launch,)), bind)

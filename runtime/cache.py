@@ -105,12 +105,6 @@ def _whole(path: str) -> tuple[bytes, os.stat_result] | None:
         os.close(descriptor)
 
 
-def has(key: str) -> bool:
-    """Whether a file for `key` is there, whatever is in it."""
-    place = folder() if settings.cache else None
-    return place is not None and os.path.exists(os.path.join(place, _name(key)))
-
-
 def load(key: str, counted: bool = True) -> bytes | None:
     """The content stored under `key`, or None; a hit counts as a use, and is `counted` among the kernels."""
     place = folder() if settings.cache else None

@@ -101,9 +101,6 @@ class Settings:
         ("numpy", "fast"),
     )
     pool_bytes: int = _setting(512 * MIB, "Most bytes of freed memory that are kept for new arrays.", unit="bytes")
-    meanwhile: bool = _setting(
-        True, "Let NumPy do the first launch of a new kernel whose bits are NumPy's, while a thread makes its code."
-    )
     cache: bool = _setting(True, "Keep compiled kernels on disk.")
     cache_dir: str = _setting("", "Folder of the compiled kernels; empty means offarray under the user's cache folder.")
     cache_size: int = _setting(256 * MIB, "Most bytes that compiled kernels may take on disk.", unit="bytes")

@@ -55,4 +55,3 @@ class Compiled(NamedTuple):
     fixed: Callable[[list[int]], Fixed] | None = None  # pointers and words, as they may be -> the call
     # extents -> `body` and `finish` of a launch of these extents, without looking them up at each call
     at: Callable[[tuple[int, ...]], tuple[Any, Any]] | None = None
-    brief: bool = False  # for one launch: another takes its place
