@@ -215,17 +215,19 @@ def mean(
     return deliver(_mean(x, axes, kinds, keepdims))
 
 
-def _variance(x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddof: Any, keepdims: bool) -> ndarray:
-    """NumPy's two passes: the mean, then the mean of the squared distances to it."""
+def _variance(
+    x: ndarray, axes: tuple[int, ...], kinds: tuple[DType, DType], ddof: Any, keepdims: bool, given: Any = None
+) -> ndarray:  # fmt: skip
+    """NumPy's two passes: the mean, if it is not given, then the mean of the squared distances to it."""
     inner, outer = kinds
     count = 1
     for a in axes:
         count *= x._shape[a]
     if outer.char == "e" != inner.char:
         return _of_halves(x, axes, count, ddof, keepdims)
-    if len(axes) == len(x._shape) and inner.char in "fd" and count >= MANY and _record.on_device():
+    if given is None and len(axes) == len(x._shape) and inner.char in "fd" and count >= MANY and _record.on_device():
         return _at_once(x, count, kinds, ddof, keepdims)
-    centre = _mean(x, axes, (inner, inner), True)
+    centre = _mean(x, axes, (inner, inner), True) if given is None else given
     away = _array_call("subtract", [x, centre], inner)
     if inner.kind == "c":
         part = _real(inner)
@@ -305,7 +307,7 @@ def _spread_call(
     mean: Any,
     correction: Any,
 ) -> Any:
-    if not _plain_call(x, out, where) or mean is not _UNSET:
+    if not _plain_call(x, out, where):
         return NotImplemented
     if correction is not _UNSET:
         if ddof != 0:
@@ -321,7 +323,15 @@ def _spread_call(
         count *= x._shape[a]
     if count - ddof <= 0:
         return NotImplemented
-    result = _variance(x, axes, kinds, ddof, keepdims)
+    given = None if mean is _UNSET else mean
+    if given is not None and (
+        type(given) is not ndarray
+        or not given._dtype == kinds[0] == kinds[1]
+        or not (x._dtype == kinds[0] or x._dtype.kind in "biu")
+        or given._shape != tuple(1 if a in axes else e for a, e in enumerate(x._shape))
+    ):
+        return NotImplemented
+    result = _variance(x, axes, kinds, ddof, keepdims, given)
     return deliver(_array_call("sqrt", [result], result._dtype) if root else result)
 
 
