@@ -18,7 +18,6 @@ from ._dispatch import COUNTERPART, NATIVE
 from ._memory import native
 from ._routine import Array, code, run, space
 from .codegen import routines
-from .fusion.order import memory_order
 from .runtime.config import settings
 
 _TAPS = 256  # terms up to which summing directly is the best way
@@ -104,7 +103,7 @@ def _in_memory(arrays: Any, terms: list[str], wanted: str) -> str:
     strides = [
         tuple(x._strides[t.index(c)] if c in t else 0 for c in letters) for x, t in zip(arrays, terms, strict=True)
     ]
-    order = memory_order(len(letters), strides)
+    order = _record.arranged(len(letters), strides)
     return "".join(letters[a] for a in order if a < len(wanted))
 
 

@@ -92,9 +92,14 @@ def order_of(operands: Sequence[Operand], shape: Shape) -> tuple[int, ...]:
     """Order in memory of the result of an operation on `operands`."""
     if len(shape) < 2:
         return tuple(range(len(shape)))
-    return memory_order(
+    return arranged(
         len(shape), [broadcast_strides(x, shape) for x in operands if type(x) is ndarray and len(x._shape) > 0]
     )
+
+
+def arranged(ndim: int, strides: Sequence[Shape]) -> tuple[int, ...]:
+    """Order in memory of the result of an operation on operands with these strides."""
+    return memory_order(ndim, strides)
 
 
 def read(x: Operand, shape: Shape, order: tuple[int, ...]) -> Node:
