@@ -44,6 +44,8 @@ cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyOb
                 room -= size_of(real[n])
             elif is_scalar(<object>args[n]):
                 real[n] = args[n]
+            elif type(<object>args[n]) in lazies:
+                waits = True
             else:
                 plain = False
                 break
@@ -74,7 +76,50 @@ cdef object call_ufunc(PyObject *callable, PyObject **args, size_t flagged, PyOb
         r = record_pair(me.table, <object>args[0], <object>args[1 if count == 2 else 0], count)
         if r is not None:
             return r
+    if names != NULL and count == me.nin and count <= 2 and len(<tuple>names) == 1 and (<tuple>names)[0] == "out":
+        if is_handle(<object>args[count]):
+            r = written_into(me, args, count, names)
+            if r is not None:
+                return r
     return late(me, args, count, names)
+
+
+cdef object written_into(Called me, PyObject **args, Py_ssize_t count, PyObject *names):
+    """A call with an array of ours as `out`; None for the long way."""
+    cdef Handle out = <Handle>args[count]
+    cdef PyObject *real[3]
+    cdef long long room = eager_size
+    cdef Py_ssize_t n
+    cdef object r
+    cdef bint at_hand = out.mark == HOSTED
+    if waiting != NULL:
+        end_all()
+    for n in range(count):
+        if is_handle(<object>args[n]):
+            at_hand = at_hand and ready(<Handle>args[n])
+            real[n] = <PyObject *>(<Handle>args[n]).array
+            room -= size_of(real[n]) if at_hand else 0
+        elif is_scalar(<object>args[n]):
+            real[n] = args[n]
+        elif type(<object>args[n]) in lazies:
+            at_hand = False
+        else:
+            return None
+    if at_hand and room >= 0 and size_of(<PyObject *>out.array) <= eager_size:
+        real[count] = <PyObject *>out.array
+        for n in range(count + 1):
+            Py_INCREF(<object>real[n])
+        try:
+            vectorcall(me.real, real, count, names)
+        finally:
+            for n in range(count + 1):
+                Py_DECREF(<object>real[n])
+        return out
+    if out.mark == HOSTED and size_of(<PyObject *>out.array) <= eager_size:
+        return None
+    if me.table is None:
+        me.table = find_table(me.real)
+    return record_into(me.table, <object>args[0], <object>args[1 if count == 2 else 0], count, out)
 
 
 cdef dict parts = {}

@@ -11,27 +11,33 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
+from cpython.tuple cimport PyTuple_CheckExact
+from cpython.unicode cimport PyUnicode_CheckExact
 
 cimport offarray._handle as handles
-from offarray._handle cimport Handle, make
+from offarray._handle cimport HOSTED, Handle, make
 from offarray.fusion.node cimport Base, Node
 from offarray.fusion.tape cimport add, due
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
-from offarray.runtime.layout cimport num_of
+from offarray.runtime.layout cimport axes_of, data_of, num_of
+from offarray.runtime.layout cimport size_of as elements_of
 
 import numpy
 
-from . import _errstate, _evaluate
-from ._array import ndarray
+from . import _errstate, _evaluate, _record
+from ._array import host, ndarray
 from ._handle import BINARY, COMPARE, UNARY
+from ._memory import native
 from ._promotion import WEAK, loop_of, of_numpy, scalar
 from ._record import reports
+from ._scalar import KINDS, lazy
 from ._site import _HERE, _NUMPY
 from .fusion import node as nodes
 from .fusion.view import View, contiguous
 from .runtime import trace
 from .runtime.config import watch
+from .runtime.fault import INVALID, OVER
 
 cdef extern from *:
     """
@@ -42,21 +48,33 @@ cdef extern from *:
     static inline PyObject *offarray_code(PyObject *f) { return (PyObject *)PyFrame_GetCode((PyFrameObject *)f); }
     #define offarray_globals(f) PyFrame_GetGlobals((PyFrameObject *)(f))
     """
+    long long refs "Py_REFCNT"(PyObject *o)
     int lasti "offarray_lasti"(PyObject *frame)
     PyObject *frame_now "offarray_frame"()
     PyObject *back_of "offarray_back"(PyObject *frame)
     object code_of "offarray_code"(PyObject *frame)
     object globals_of "offarray_globals"(PyObject *frame)
 
+cdef extern from *:
+    """
+    #define offarray_dims(a) (((offarray_array *)(a))->dimensions)
+    #define offarray_steps(a) (((offarray_array *)(a))->strides)
+    #define offarray_flags(a) (((offarray_array *)(a))->flags)
+    """
+    Py_ssize_t *dims_of "offarray_dims"(PyObject *a)
+    Py_ssize_t *steps_of "offarray_steps"(PyObject *a)
+    int flags_of "offarray_flags"(PyObject *a)
+
 cdef enum:
     TYPES = 28  # NumPy's numbers of the native types, then Python's own bool, int, float and complex
     SIDE = 24
     KEPT = 64  # constants that are kept, by their place
 
-cdef int MAP = nodes.MAP, CONST = nodes.CONST, READ = nodes.READ, READY = nodes.READY
+cdef int FAILED = nodes.FAILED, MAP = nodes.MAP, CONST = nodes.CONST, READ = nodes.READ, READY = nodes.READY
 cdef dict told = trace.__dict__, counters = trace.counters
 cdef object serials = nodes._serial
 cdef object OPERATIONS = "operations", EVENTS = "events", NAME = "__name__", FILTERS = "filters", UNKNOWN = "<unknown>"
+cdef object float64 = numpy.float64
 cdef tuple NO_SHAPE = ()
 cdef long long eager_size = 0
 cdef int faults_mode = 0  # 0: auto, 1: at the statement, 2: deferred
@@ -151,6 +169,7 @@ cdef class Entry:
     """A loop: the operation, the types of its operands and of its result."""
 
     cdef object op, dtype, first, second
+    cdef tuple inputs
     cdef bint faults
     cdef long long itemsize
 
@@ -180,19 +199,23 @@ cdef object find_table(object real):
 
 cdef object learn(Table t, int place, tuple kinds):
     """Ask NumPy what an operation comes to, once."""
-    cdef Entry made
     t.found[place] = False
     if t.real is numpy.power or not all([isinstance(k, numpy.dtype) or k in WEAK for k in kinds]):
         return False
     loop = loop_of(t.real, kinds)
     if loop is None or len(loop.ops) != 1 or loop.ops[0] == "power":
         return False
-    made = Entry()
-    made.op, made.dtype = loop.ops[0], loop.outputs[0]
-    made.faults = reports(made.op, loop.inputs[0], made.dtype)
-    made.itemsize = made.dtype.itemsize
-    made.first, made.second = loop.inputs[0], loop.inputs[-1]
-    t.found[place] = made
+    t.found[place] = made = entry(loop.ops[0], loop.inputs, loop.outputs[0])
+    return made
+
+
+cdef Entry entry(object op, tuple inputs, object dtype):
+    """A loop as it is kept."""
+    cdef Entry made = Entry()
+    made.op, made.inputs, made.dtype = op, inputs, dtype
+    made.faults = reports(op, inputs[0], dtype)
+    made.itemsize = dtype.itemsize
+    made.first, made.second = inputs[0], inputs[-1]
     return made
 
 
@@ -247,6 +270,11 @@ cdef Node seen_at(Handle x):
     return made
 
 
+cdef inline bint ready(Handle x):
+    """Whether `array` holds the current value."""
+    return x.mark == HOSTED or (x.mark > 0 and x.mark == x.held.node.serial)
+
+
 cdef inline long long size_of(tuple shape):
     cdef long long n = 1
     for extent in shape:
@@ -291,20 +319,35 @@ cdef inline Node source(Node node, object value, object dtype):
 
 
 cdef object record(Entry e, tuple sources, tuple shape, Handle like, Handle into):
-    """Put the node on the tape; gives its handle, which is `into` if that is written."""
-    cdef int fault = look_at_errors() if e.faults else 0
+    """Put the node of an operation on dense operands on the tape; gives its handle."""
+    cdef object strides = None
+    if into is None:
+        if e.dtype is like.kind and like.held.node.shape is shape:
+            strides = like.steps if like.steps is not None else like._strides
+        else:
+            strides = contiguous(shape, e.dtype.itemsize)
+    cdef Node node = new_node(MAP, e.op, e.dtype, shape, sources, look_at_errors() if e.faults else 0, here())
+    return commit(node, strides, shape, size_of(shape) * e.itemsize, False, into)
+
+
+cdef inline Node new_node(int kind, object op, object dtype, tuple shape, tuple sources, int fault, object site):
     cdef Node node = Node.__new__(Node)
-    node.kind = MAP
-    node.op = e.op
+    node.kind = kind
+    node.op = op
     node.alias = ""
-    node.dtype = e.dtype
+    node.dtype = dtype
     node.shape = shape
     node.src = sources
     node.fault = fault
-    node.site = here()
+    node.site = site
     node.serial = next(serials)
+    return node
+
+
+cdef object commit(Node node, object strides, tuple shape, long long nbytes, bint faulty, Handle into):
+    """Put a node on the tape; gives its handle, which is `into` if that is written.  `faulty`: what it reads may fault."""
     cdef Base base
-    cdef object strides, result
+    cdef object result
     if into is not None:  # a new version of the whole of a private base
         into.held.node = node
         into.array = None
@@ -313,18 +356,14 @@ cdef object record(Entry e, tuple sources, tuple shape, Handle like, Handle into
     else:
         base = Base.__new__(Base)
         base.node = node
-        if e.dtype is like.kind and like.held.node.shape is shape:
-            strides = like.steps if like.steps is not None else like._strides
-        else:
-            strides = contiguous(shape, e.dtype.itemsize)
-        result = make(base, 0, strides, shape, e.dtype)
+        result = make(base, 0, strides, shape, node.dtype)
     counters[OPERATIONS] = <object>PyDict_GetItem(counters, OPERATIONS) + 1
     if PyDict_GetItem(told, EVENTS) != <PyObject *>None:
-        trace.emit("operation", node.site, op=e.op)
+        trace.emit("operation", node.site, op=node.op)
     if due(node):
         _evaluate.flush()
-    add(node, size_of(shape) * e.itemsize)
-    if fault and at_statement():
+    add(node, nbytes)
+    if (node.fault or faulty) and at_statement():
         _evaluate.evaluate((node,))
     return result
 
@@ -337,6 +376,13 @@ cdef inline bint settled(Node node):
 
 
 cdef object pair(Table t, object x, object y, Handle into=None):
+    """An operation of two operands; None for small work, and for what needs the long way."""
+    cdef object made = alike(t, x, y, into)
+    return mixed(t, x, y, 2, into) if made is None else made
+
+
+cdef object alike(Table t, object x, object y, Handle into):
+    """The same for arrays of one shape that lie in C order, and such an array and a number."""
     cdef Node a = None, b = None, left, right
     cdef Handle like
     cdef int i, j
@@ -395,7 +441,13 @@ cdef object pair(Table t, object x, object y, Handle into=None):
     return record(<Entry>e, (left, right), shape, like, into)
 
 
-cdef object lone(Table t, Handle x):
+cdef object lone(Table t, Handle x, Handle into=None):
+    """An operation of one operand, as `pair`."""
+    cdef object made = straight(t, x, into)
+    return mixed(t, x, None, 1, into) if made is None else made
+
+
+cdef object straight(Table t, Handle x, Handle into):
     cdef Node a = dense(x)
     cdef object e
     cdef int i
@@ -413,7 +465,14 @@ cdef object lone(Table t, Handle x):
         e = learn(t, i, (a.dtype,))
     if e is False or source(a, x, (<Entry>e).first) is None:
         return None
-    return record(<Entry>e, (a,), a.shape, x, None)
+    if into is not None and ((<Entry>e).dtype is not into.kind or into.held.node.shape is not a.shape):
+        return None
+    return record(<Entry>e, (a,), a.shape, x, into)
+
+
+include "_layouts.pxi"
+include "_named.pxi"
+include "_writes.pxi"
 
 
 # --- the doors
@@ -444,6 +503,9 @@ def install(arithmetic, compare, single):
     handles.record_one = operator_of_one
     handles.record_in_place = operator_in_place
     handles.record_pair = of_ufunc
+    handles.record_into = into_array
+    handles.record_named = by_name
+    handles.write_item = write_item
     handles.find_table = find_table
     connect_waiting()
 
@@ -455,14 +517,46 @@ cdef object operator_of_two(int n, object x, object y):
 
 cdef object operator_in_place(int n, object x, object y):
     """`x op= y` of the whole of a base that is nobody else's; None for any other."""
-    cdef Handle me = <Handle>x
     cdef object t = operators[n]
+    if t is None:
+        return None
+    if whole(<Handle>x):
+        return pair(<Table>t, x, y, <Handle>x)
+    return mixed(<Table>t, x, y, 2, <Handle>x) if window(<Handle>x) else None
+
+
+cdef bint window(Handle x):
+    """Whether an array looks at a part of memory that may be written by a kernel."""
+    if x.mark == HOSTED or not writable(x):
+        return False
+    x._shape, x._strides  # noted down
+    return x.held.node.shape is not x.extents and not covers(x)
+
+
+cdef bint covers(Handle x):
+    """Whether an array is as large as its base: writing it is a new version."""
+    return size_of(<tuple>x.extents) * <long long>x.kind.itemsize == (<Buffer>x.held.node.buffer).nbytes
+
+
+cdef bint whole(Handle me):
+    """Whether an array is all of a base that is nobody else's, and may be written."""
     if handles.waiting != NULL:
         handles.end_all()
-    if t is None or dense(me) is None or me.held.borrows is not None or not me._writeable:
-        return None
+    if dense(me) is None or me.held.borrows is not None or not me._writeable or warns(me):
+        return False
+    if me.held.node.buffer is not None and seen(<Buffer>me.held.node.buffer):
+        return False
     me._strides  # what has not been asked for yet goes with the array that was seen
-    return pair(<Table>t, x, y, me)
+    return True
+
+
+cdef object into_array(object table, object x, object y, Py_ssize_t count, object out):
+    """`real(x, y, out=out)`."""
+    if not whole(<Handle>out):
+        return mixed(<Table>table, x, y, count, <Handle>out) if window(<Handle>out) else None
+    if count == 2:
+        return pair(<Table>table, x, y, <Handle>out)
+    return lone(<Table>table, <Handle>x, <Handle>out) if type(x) is ndarray else None
 
 
 cdef object operator_of_one(int n, object x):

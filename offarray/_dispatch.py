@@ -312,7 +312,7 @@ def public(
 
     made = dressed(call, real)
     if direct:
-        made = COUNTERPART[real] = front(made, run, joins=joins, told=name in TEXTS, **rules(run))
+        made = COUNTERPART[real] = front(made, run, name=name, joins=joins, told=name in TEXTS, **rules(run))
     # what a subclass's super().__array_function__ calls
     made._implementation = lambda *args, **kwargs: step(name, impl, args, kwargs, door)
     return made  # type: ignore[no-any-return]

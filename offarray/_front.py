@@ -12,13 +12,13 @@ from typing import Any
 COMPILED = False
 
 
-def front(late: Callable[..., Any], real: Callable[..., Any], **how: bool) -> Callable[..., Any]:
+def front(late: Callable[..., Any], real: Callable[..., Any], **how: Any) -> Callable[..., Any]:
     """A callable that runs NumPy's `real` on small work and `late` on any other.
 
     Parameters
     ----------
     **how
-        What `_reach` says of the function: `free`, `light`, `wide`, `joins`, `told`; `bare` if it gives no arrays.
+        Its `name`; what `_reach` says of it: `free`, `light`, `wide`, `joins`, `told`; `bare` if it gives no arrays.
     """
     return late
 

@@ -111,14 +111,14 @@ cdef inline bint alike(PyObject *a, PyObject *b):
 cdef class Front:
     """What stands for a function of NumPy's or a method."""
 
-    cdef object real, late
+    cdef object real, late, name
     cdef bint free, light, wide, joins, bare, told
     cdef dict __dict__
     cdef object __weakref__
     cdef void *call
 
     def __cinit__(self, late=None, real=None, **how):
-        self.late, self.real = late, real
+        self.late, self.real, self.name = late, real, how.get("name", "")
         self.free, self.light, self.wide = how.get("free", 0), how.get("light", 0), how.get("wide", 0)
         self.joins, self.bare, self.told = how.get("joins", 0), how.get("bare", 0), how.get("told", 0)
         self.call = <void *>call_front
@@ -200,7 +200,7 @@ cdef object call_front(PyObject *callable, PyObject **args, size_t flagged, PyOb
         real[0] = args[0]
     x = <Handle>args[first]
     if not ready(x):
-        return vectorcall(me.late, args, flagged, names)
+        return slow(me, args, count, flagged, names)
     real[first] = a = <PyObject *>x.array
     room = eager_size - size_of(a)
     for n in range(first + 1, count):
@@ -226,7 +226,13 @@ cdef object call_front(PyObject *callable, PyObject **args, size_t flagged, PyOb
                 (me.wide or first) and not away and room + (far - 1) * eager_size >= 0 and native(<object>descr_of(a))
             ):
                 return run(me, real, count, words, names, x, args)
-    return vectorcall(me.late, args, flagged, names)
+    return slow(me, args, count, flagged, names)
+
+
+cdef object slow(Front me, PyObject **args, Py_ssize_t count, size_t flagged, PyObject *names):
+    """A call that is no small work."""
+    cdef object r = handles.record_named(me.name, args, count, names)
+    return vectorcall(me.late, args, flagged, names) if r is None else r
 
 
 cdef object run(

@@ -28,10 +28,16 @@ cpdef object view(object a, Handle parent)
 ctypedef object (*Two)(int n, object x, object y)
 ctypedef object (*One)(int n, object x)
 ctypedef object (*Pair)(object table, object x, object y, Py_ssize_t count)  # of a ufunc, by its table
+ctypedef object (*Out)(object table, object x, object y, Py_ssize_t count, object out)
+ctypedef object (*Named)(object name, PyObject **args, Py_ssize_t count, PyObject *names)  # a function or method
+ctypedef bint (*Write)(Handle x, object key, object value) except -1
 ctypedef object (*Find)(object real)
 cdef Two record_two, record_in_place
 cdef One record_one
 cdef Pair record_pair
+cdef Out record_into
+cdef Named record_named
+cdef Write write_item
 cdef Find find_table
 
 # Operations that wait for the next one; `last_spot` is where in the program the last one asked about stands.

@@ -141,8 +141,8 @@ def restart(x: Any, a: Array) -> None:
     x._owner = None
 
 
-def give(cls: Any, methods: dict[str, Any], scalars: Any) -> None:
-    """Give the class its operators and its index, by name; `scalars` are types of numbers."""
+def give(cls: Any, methods: dict[str, Any], scalars: Any, lazy: Any) -> None:
+    """Give the class its operators and its index, by name; `scalars` and `lazy` are types of numbers."""
     for name, method in methods.items():
         method.__name__ = name
         method.__qualname__ = f"ndarray.{name}"

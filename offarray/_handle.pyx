@@ -107,6 +107,7 @@ cdef PyObject *handle_class = NULL
 cdef object kept = None  # the class itself, so that it stays
 cdef tuple nothing = ()
 cdef frozenset scalars = frozenset()
+cdef set lazies = set()  # types of lazy scalars
 cdef int OBJECTS = numpy.dtype(object).num, LAST_INTEGER = numpy.dtype("Q").num  # bool is the first of them
 cdef long long eager_size = 0
 cdef long long COPY = COPIES
@@ -117,6 +118,9 @@ record_two = NULL
 record_in_place = NULL
 record_one = NULL
 record_pair = NULL
+record_into = NULL
+record_named = NULL
+write_item = NULL
 find_table = NULL
 waiting = NULL
 waiting_count = last_spot = 0
@@ -324,10 +328,10 @@ def connect(object cls):
     call_it(handle_class, "numpy.ndarray")  # as NumPy's messages name it
 
 
-def give(object cls, dict table, object numbers):
+def give(object cls, dict table, object numbers, set lazy):
     """Learn what runs for an operation that is no small work, by the method's name, and the types of numbers."""
-    global scalars, late_getitem, late_setitem, late_delitem
-    scalars = frozenset(numbers)
+    global scalars, lazies, late_getitem, late_setitem, late_delitem
+    scalars, lazies = frozenset(numbers), lazy
     for n, name in enumerate(BINARY):
         late_binary[n] = table[f"__{name}__"]
         late_reflected[n] = table[f"__r{name}__"]
@@ -377,7 +381,7 @@ cdef object forward(Handle me, object other, int n):
                 return r
             end(me)
             return forward(me, other, n)
-    else:
+    elif type(other) not in lazies:
         return late_binary[n](me, other)
     r = record_two(n, me, other)
     return late_binary[n](me, other) if r is None else r
@@ -425,7 +429,7 @@ cdef object inplace(Handle me, object other, int n):
         if me.mark == HOSTED and size_of(<PyObject *>me.array) <= eager_size:
             in_place(n, me.array, other)
             return me
-    else:
+    elif type(other) not in lazies:
         return late_in_place[n](me, other)
     r = record_in_place(n, me, other)
     return late_in_place[n](me, other) if r is None else r
@@ -485,7 +489,7 @@ cdef object compared(Handle me, object other, int n):
                 return r
             end(me)
             return compared(me, other, n)
-    else:
+    elif type(other) not in lazies:
         return late_compare[n](me, other)
     r = record_two(14 + n, me, other)
     return late_compare[n](me, other) if r is None else r
@@ -566,7 +570,8 @@ cdef class Handle:
                 if is_scalar(value):
                     PyObject_SetItem(self.array, key, value)
                     return
-        late_setitem(self, key, value)
+        if not (simple(key) and write_item(self, key, value)):
+            late_setitem(self, key, value)
 
     def __delitem__(self, key):
         late_delitem(self, key)

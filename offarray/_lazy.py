@@ -377,7 +377,7 @@ def _scalar_unary(op: Any, real: numpy.ufunc) -> Any:
 def _scalar_operator(op: Any, real: numpy.ufunc, reflected: bool) -> Any:
     def method(self: Scalar, other: Any) -> Any:
         if type(other) is ndarray:
-            answer = call(real, (other, self) if reflected else (self, other))
+            answer = binary(real, other, self) if reflected else binary(real, self, other)
             if answer is not NotImplemented:
                 return answer
         elif self._known is None and not is_ready(self._handle) and (type(other) in WEAK or type(other) in KINDS):

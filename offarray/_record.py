@@ -233,11 +233,11 @@ def fold(
     out_shape = tuple(shape[a] for a in sorted(kept))
     if out_shape == node.shape and kept == tuple(sorted(kept)):
         out_shape = node.shape  # see `in_memory`
-    strides = spread(tuple(rank[a] for a in kept), out_shape, dtype.itemsize)
     if keepdims:
-        by_axis = dict(zip(sorted(kept), strides, strict=True))
-        strides = tuple(by_axis.get(a, 0) for a in range(len(shape)))
         out_shape = tuple(1 if a in axes else e for a, e in enumerate(shape))
+        strides = spread(order, out_shape, dtype.itemsize)
+    else:
+        strides = spread(tuple(rank[a] for a in kept), out_shape, dtype.itemsize)
     result = make(Base(node), 0, strides, out_shape, dtype)
     commit(node, [x])
     return result

@@ -14,13 +14,12 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_AS_DOUBLE
 from cpython.long cimport PyLong_AsLongLong
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from cpython.object cimport PyObject_GetItem, PyObject_SetItem, Py_TYPE
+from cpython.object cimport Py_TYPE
 from libc.string cimport memcpy
 
-from offarray._handle cimport HOSTED, WAITING, enter_waiting, fresh, leave
+from offarray._handle cimport WAITING, enter_waiting, fresh, leave
 from offarray.fusion.stage cimport Stage
-from offarray.runtime.layout cimport axes_of, data_of, descr_of
-from offarray.runtime.layout cimport size_of as elements_of
+from offarray.runtime.layout cimport descr_of
 
 from .fusion import plan as plans
 from .fusion import replay
@@ -28,18 +27,6 @@ from .fusion.lower import code as code_name
 from .fusion.lower import scalar_words
 from .runtime import buffer as buffers
 from .runtime import placement, program
-
-cdef extern from *:
-    """
-    #define offarray_dims(a) (((offarray_array *)(a))->dimensions)
-    #define offarray_steps(a) (((offarray_array *)(a))->strides)
-    #define offarray_flags(a) (((offarray_array *)(a))->flags)
-    #define offarray_count(o) ((long long)Py_REFCNT(o))
-    """
-    Py_ssize_t *dims_of "offarray_dims"(PyObject *a)
-    Py_ssize_t *steps_of "offarray_steps"(PyObject *a)
-    int flags_of "offarray_flags"(PyObject *a)
-    long long count_of "offarray_count"(PyObject *o)
 
 cdef enum:
     AXES = 4  # most axes, and most operations, of what waits
@@ -65,7 +52,6 @@ cdef enum:
 cdef PyObject *array_type = <PyObject *>numpy.ndarray
 cdef object ready_array = numpy.empty(0)
 cdef object empty = numpy.empty, FRESH = "fresh"
-cdef object float64 = numpy.float64, as_float64 = numpy.dtype("f8"), as_int64 = numpy.dtype("i8")
 cdef dict shared_buffers = buffers.__dict__
 cdef int blocked = 0  # settings under which nothing waits, by their bits
 
@@ -714,7 +700,7 @@ cdef int settle(Handle x) except -1:
         if type(below) is ndarray and (<Handle>below).mark == WAITING:
             y = <Handle>below
             # `below`, `y` and the loop's tuple
-            if count_of(<PyObject *>y) - 3 > (<Wait>y.wait).uses or (<Wait>y.wait).uses > 1 and not twin(wait):
+            if refs(<PyObject *>y) - 3 > (<Wait>y.wait).uses or (<Wait>y.wait).uses > 1 and not twin(wait):
                 end(y)
             else:
                 settle(y)
@@ -782,9 +768,9 @@ cdef int end_all() except -1:
         oldest = inner = NULL
         each = handles.waiting
         while each != NULL:
-            if count_of(each) > 0:
+            if refs(each) > 0:
                 inner = each
-                if count_of(each) > (<Wait>(<Handle>each).wait).uses:
+                if refs(each) > (<Wait>(<Handle>each).wait).uses:
                     oldest = each
             each = (<Handle>each).after
         if oldest == NULL:
@@ -831,13 +817,7 @@ cdef inline void reach(PyObject *a, Py_ssize_t width, long long *low, long long 
 
 cdef bint private(Handle x):
     """Whether the memory of an array may be written at once: nothing that is recorded reads it, nobody else sees it."""
-    cdef Buffer buffer
-    if x.mark == HOSTED:
-        return True
-    if x.mark <= 0 or x.mark != x.held.node.serial or x.held.borrows is not None or x.held.node.state != READY:
-        return False
-    buffer = <Buffer>x.held.node.buffer
-    return buffer.device is None and not seen(buffer) and count_of(<PyObject *>x.held.node) == 1
+    return x.mark == HOSTED or kept_alone(x)
 
 
 cdef bint store(Handle x, object key, Handle value, bint alone) except -1:
@@ -931,7 +911,7 @@ cdef int others(Handle value) except -1:
         oldest = NULL
         each = handles.waiting
         while each != NULL:
-            if count_of(each) > (<Wait>(<Handle>each).wait).uses and each != <PyObject *>value:
+            if refs(each) > (<Wait>(<Handle>each).wait).uses and each != <PyObject *>value:
                 oldest = each
             each = (<Handle>each).after
         if oldest == NULL:

@@ -570,7 +570,7 @@ def install(cls: Any) -> None:
         made[f"__{short}__"] = _binary(getattr(operator, short), restore(getattr(numpy, name)))[0]
     for short, name in _UNARY.items():
         made[f"__{short}__"] = _unary(getattr(operator, f"__{short}__"), getattr(numpy, name))
-    _handle.give(cls, made | _indexing.METHODS, SCALARS)
+    _handle.give(cls, made | _indexing.METHODS, SCALARS, KINDS)
     _direct.install(_ARITHMETIC, _COMPARE, _UNARY)
     cls.__array_ufunc__ = array_ufunc
     _lazy.install_scalar(_ARITHMETIC, _COMPARE)
