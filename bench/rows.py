@@ -229,6 +229,19 @@ def f(cr, ci):
 """
 
 # Loops for numba, where the body has an axis, a keyword or a nesting that it does not compile.
+_SPREAD = """\
+def f(x{more}):
+    out = np.empty_like(x)
+    for i in prange(x.shape[0]):
+        m = x.dtype.type(x[i].mean())
+        v = x.dtype.type(0)
+        for j in range(x.shape[1]):
+            v += (x[i, j] - m) ** 2
+        s = np.sqrt(v / x.dtype.type(x.shape[1]) + 1e-5)
+        for j in range(x.shape[1]):
+            out[i, j] = (x[i, j] - m) / s{scaled}
+    return out
+"""  # rows by their mean and deviation
 _LOOPS = {
     "softmax": """\
 def f(x):
@@ -246,32 +259,8 @@ def f(x):
             out[i, j] /= total
     return out
 """,
-    "norm": """\
-def f(x, g, b):
-    out = np.empty_like(x)
-    for i in prange(x.shape[0]):
-        m = x.dtype.type(x[i].mean())
-        v = x.dtype.type(0)
-        for j in range(x.shape[1]):
-            v += (x[i, j] - m) ** 2
-        s = np.sqrt(v / x.dtype.type(x.shape[1]) + 1e-5)
-        for j in range(x.shape[1]):
-            out[i, j] = (x[i, j] - m) / s * g[j] + b[j]
-    return out
-""",
-    "standard": """\
-def f(x):
-    out = np.empty_like(x)
-    for i in prange(x.shape[0]):
-        m = x.dtype.type(x[i].mean())
-        v = x.dtype.type(0)
-        for j in range(x.shape[1]):
-            v += (x[i, j] - m) ** 2
-        s = np.sqrt(v / x.dtype.type(x.shape[1]) + 1e-5)
-        for j in range(x.shape[1]):
-            out[i, j] = (x[i, j] - m) / s
-    return out
-""",
+    "norm": _SPREAD.format(more=", g, b", scaled=" * g[j] + b[j]"),
+    "standard": _SPREAD.format(more="", scaled=""),
     "outer": """\
 def f(a, b, c):
     out = np.empty_like(c)

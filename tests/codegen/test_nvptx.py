@@ -18,27 +18,56 @@ needs_assembler = pytest.mark.skipif(device.ptxas() is None, reason="no ptxas is
 needs_library = pytest.mark.skipif(nvptx.libdevice_path() is None, reason="no libdevice installed (nvidia-nvvm has it)")
 
 
-def table(lanes: int, arch: str) -> tuple[str, int]:
-    """Module with an entry for every operation that devices have, and their number."""
+# Operations whose functions of libdevice refine approximations of numbers that they have scaled; more of complex ones.
+REFINED = frozenset(
+    """
+    arccos arccosh arcsin arcsinh arctan arctanh cbrt cosh exp exp2 floor_divide fmod log log10 log1p log2 logaddexp
+    logaddexp2 power remainder sinh tan tanh
+    """.split()
+)
+REFINED_COMPLEX = REFINED | {"cos", "sin", "sqrt", "expm1", "float_power"}
+APPROXIMATIONS = {
+    "rsqrt.approx.ftz.f32", "rsqrt.approx.ftz.f64", "rcp.approx.ftz.f32", "rcp.approx.ftz.f64", "lg2.approx.f32",
+    "lg2.approx.ftz.f32", "ex2.approx.f32", "ex2.approx.ftz.f32", "div.approx.f32", "div.approx.ftz.f32",
+    "sqrt.approx.f32",
+}  # fmt: skip
+
+
+def table(lanes: int, arch: str) -> tuple[str, list[tuple[str, str]]]:
+    """Module with an entry for every operation that devices have; what each is, and of which type."""
     declarations: dict[str, None] = {}
     functions: list[str] = []
+    entries: list[tuple[str, str]] = []
     for op, signatures in operations().items():
         for srcs, out in signatures:
             if gpu_numerics.supports(op, srcs, out):
                 code, text = device.operation(f"f{len(functions)}", op, srcs, out, lanes, arch)
                 declarations |= code.declarations
                 functions.append(text)
-    return "\n".join([*declarations, *functions, ""]), len(functions)
+                entries.append((op, srcs[0] if srcs else out))
+    return "\n".join([*declarations, *functions, ""]), entries
+
+
+def loose(body: str) -> set[str]:
+    """Instructions that are not rounded as IEEE 754 says, or take denormals for zeros."""
+    return set(re.findall(r"^\s*(?:@!?%p\d+\s+)?([a-z]\w*\.(?:\S*\.)?(?:ftz|approx|full)\S*)\s", body, re.MULTILINE))
 
 
 @needs_assembler
 @needs_library
 @pytest.mark.parametrize(("lanes", "arch"), [(1, "sm_90"), (2, "sm_90"), (1, "sm_80"), (1, "sm_120")])
 def test_every_operation(lanes: int, arch: str) -> None:
-    text, count = table(lanes, arch)
-    assert count > 700
+    text, entries = table(lanes, arch)
+    assert len(entries) > 700
     assembly = nvptx.ptx(text, arch)
-    assert len(re.findall(r"\.visible \.entry", assembly)) == count
+    head, *parts = re.split(r"^\.visible \.entry (\w+)", assembly, flags=re.MULTILINE)
+    assert not loose(head) and len(parts) == 2 * len(entries)
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        op, dtype = entries[int(name[1:])]
+        found = loose(body)
+        assert found <= APPROXIMATIONS, (op, dtype)  # no sum, product, comparison or conversion
+        found = loose(body.partition(".func")[0])  # what follows are functions that several entries call
+        assert not found or op in (REFINED_COMPLEX if dtype[0] == "c" else REFINED), (op, dtype, found)
     device.assemble(assembly, arch)
 
 

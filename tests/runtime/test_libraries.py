@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from offarray.runtime import cudalib, cudalib_blas, cudalib_sort, placement, tra
 from offarray.runtime.config import config
 from offarray.runtime.errors import FallbackError, MissingLibraryError
 
+from ..surface.compare import told
 from . import fakelibraries
 from .librarycases import CASES, DRAWS, HOSTED, REFUSED, REFUSED_DRAWS, compare, draw_of
 from .libraryedges import EDGES
@@ -277,12 +277,7 @@ def test_warnings_of_products_have_numpys_names(libraries: Any, values: list[flo
         lambda np, x: np.dot(x, x[::-1]), lambda np, x: np.inner(x, x), lambda np, x: np.vdot(x, x),
         lambda np, x: np.einsum("i,i->", x, x), lambda np, x: x @ x, lambda np, x: np.vecdot(x, x),
     ):  # fmt: skip
-        said = []
-        for module in (numpy, np):
-            with warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
-                str(call(module, module.array(x)))
-            said.append({str(w.message) for w in given})
+        said = told(call, x)
         if dtype == "f8":
             assert said[0] == said[1]
         else:  # which of several kinds a complex product meets is the processor's matter

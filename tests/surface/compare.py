@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 import offarray
+
+
+def told(call: Callable[[Any, Any], Any], x: Any) -> list[set[str]]:
+    """What NumPy, and then we, warn of where `call(module, x)` is made and looked at."""
+    said = []
+    for module in (numpy, offarray):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            str(call(module, module.array(x)))
+        said.append({str(w.message) for w in given})
+    return said
 
 
 def same(got: Any, want: Any, rtol: float = 0.0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ import offarray as np
 from offarray import _statistics
 from offarray.runtime.config import config
 
-from .compare import twice
+from .compare import told, twice
 
 SMALL = settings(max_examples=25, deadline=None)
 
@@ -151,12 +150,7 @@ def test_warnings_of_products_are_numpys(values: list[float]) -> None:
         lambda np, x: np.dot(x, x[::-1]), lambda np, x: np.inner(x, x), lambda np, x: np.vdot(x, x),
         lambda np, x: np.einsum("i,i->", x, x), lambda np, x: np.convolve(x, x[:3]),
     ):  # fmt: skip
-        said = []
-        for module in (numpy, np):
-            with warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
-                str(call(module, module.array(x)))
-            said.append({str(w.message) for w in given})
+        said = told(call, x)
         assert said[0] == said[1]
 
 
