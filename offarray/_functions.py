@@ -29,6 +29,7 @@ from ._reach import WIDE, widen
 from ._views import ghost, is_pending, unwritten
 from .fusion.order import join_order
 from .fusion.plan import OUTPUTS
+from .runtime import buffer as buffers
 from .runtime.config import settings
 
 # NumPy's Python code is right for these over recorded arrays, and made of operations that are recorded.
@@ -232,7 +233,10 @@ def concatenate(
     if len(arrays) <= OUTPUTS and all(a._shape == shape for a in arrays):
         return _record.join(arrays, axis, whole, order, kind)
     if order == tuple(range(len(order))):
-        joined = unwritten(_routine.space(whole, kind).handle())
+        if buffers.fresh is None:
+            joined = _routine.space(whole, kind).handle()
+        else:  # a device computes
+            joined = unwritten(_lazy.fresh(numpy.empty(whole, kind)))
     else:
         memory = numpy.empty(tuple(whole[a] for a in order), kind)
         joined = unwritten(_lazy.fresh(memory.transpose(tuple(order.index(a) for a in range(len(order))))))
