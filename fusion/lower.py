@@ -362,8 +362,14 @@ def _short(step: Step, builder: Builder) -> int | None:
     """An axis of a few indices to be written out, as its indices share work that its loop would do each time."""
     if any(node.kind in (UPDATE, JOIN) for node in step.outputs):
         return None
+    scanned = {a for v in builder.values if isinstance(v.arg, Fold) and v.arg.keep != "last" for a in v.arg.axes}
     for axis, extent in enumerate(step.shape):
-        if not 1 < extent <= FEW or len(step.outputs) * extent > OUTPUTS or extent * len(builder.values) > NODES:
+        if (
+            axis in scanned
+            or not 1 < extent <= FEW
+            or len(step.outputs) * extent > OUTPUTS
+            or extent * len(builder.values) > NODES
+        ):
             continue
         if any(v.dom and not v.dom >> axis & 1 and v.op not in ("load", "iota", "arg") for v in builder.values):
             return axis
