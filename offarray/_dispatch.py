@@ -143,7 +143,9 @@ def step(
         made = _given(numpy_call(impl, real, named), args, kwargs)
         if name in _COLLECTORS and seen and made.dtype.char == "O" and type(args[0]) is not ndarray:
             made = numpy_call(impl, args, kwargs)  # an array of objects holds what the user gave
-        return _exported(made, real, args, seen) if door is plain else result(made, seen, 3)
+        if door is plain:
+            return _exported(made, [*real, *named.values()], (*args, *kwargs.values()), seen)
+        return result(made, seen, 3)
     return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
 
 

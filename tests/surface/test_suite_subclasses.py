@@ -164,3 +164,20 @@ def test_masked_arrays_beside_arrays(name: str) -> None:
 def test_masked_builders_refuse_text() -> None:
     with pytest.raises(numpy.ma.MAError):
         np.ma.mr_["1, 2; 3, 4"]
+
+
+@pytest.mark.parametrize("size", [12, 60_000])
+@pytest.mark.parametrize("call", [
+    lambda np, x, out: np.ma.core.min(x, axis=0, out=out), lambda np, x, out: np.ma.core.max(x, axis=0, out=out),
+    lambda np, x, out: np.max(x, axis=0, out=out), lambda np, x, out: np.ma.sum(x, axis=0, out=out),
+    lambda np, x, out: np.ma.apply_over_axes(np.sum, x, 0),
+])  # fmt: skip
+def test_masked_functions_give_the_output_that_they_were_given(call: Any, size: int) -> None:
+    values = numpy.arange(float(size)).reshape(3, -1)
+    found = []
+    for module in (numpy, np):
+        x = module.ma.array(module.array(values), mask=values % 4 == 0)
+        out = module.empty(size // 3)
+        made = call(module, x, out)
+        found.append((made is out, type(made).__name__, numpy.asarray(out if made is out else made).tolist()))
+    assert found[0] == found[1]
