@@ -139,14 +139,13 @@ def step(
         room -= x._np.size if x._np.ndim else 0  # a scalar is no work
     if room < 0 and name in WIDE and all(native(x._dtype) for x in seen):
         room += span(name) - settings.eager_size
-    if room >= 0 or not seen or name in NEUTRAL:
-        made = _given(numpy_call(impl, real, named), args, kwargs)
-        if name in _COLLECTORS and seen and made.dtype.char == "O" and type(args[0]) is not ndarray:
-            made = numpy_call(impl, args, kwargs)  # an array of objects holds what the user gave
-        if door is plain:
-            return _exported(made, [*real, *named.values()], (*args, *kwargs.values()), seen)
-        return result(made, seen, 3)
-    return result(_given(_large_step(name, impl, real, named, seen), args, kwargs), seen)
+    small = room >= 0 or not seen or name in NEUTRAL
+    made = _given(numpy_call(impl, real, named) if small else _large_step(name, impl, real, named, seen), args, kwargs)
+    if small and name in _COLLECTORS and seen and made.dtype.char == "O" and type(args[0]) is not ndarray:
+        made = numpy_call(impl, args, kwargs)  # an array of objects holds what the user gave
+    if door is plain:
+        return _exported(made, [*real, *named.values()], (*args, *kwargs.values()), seen)
+    return result(made, seen, 3)
 
 
 def _exported(made: Any, real: list[Any], args: tuple[Any, ...], seen: Handles) -> Any:
