@@ -3,8 +3,8 @@
 in: every recorded node; out: the nodes to evaluate when a bound is passed.
 
 The bound is on bytes kept alive by pending work and on the number of pending nodes.  Once a soft bound is passed the
-tape is flushed where it started recurring (the site of its first node comes round again: a loop's boundary), at four
-times the bound anywhere.
+tape is flushed where it started recurring (the site of its first node comes round again: a loop's boundary; or the
+first site that does, where what came before the loop is on the tape too), at four times the bound anywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ SWEPT = 8  # nodes up to which those that nobody can ask for stay where they are
 nodes: list[Node] = []
 pending_bytes = 0
 first_site: Any = None
+_heads: set[tuple[int, int]] | None = None  # where a loop may begin; not known before a soft bound is passed
 _bound = _bound_bytes = 0
 _sweep = SWEPT  # number of nodes at which they are looked for
 
@@ -43,7 +44,7 @@ watch("bound_bytes", lambda value: _bounds(nbytes=value))
 
 def due(node: Node) -> bool:
     """Whether the tape should be flushed before `node` is recorded."""
-    global pending_bytes
+    global pending_bytes, _heads
     count = len(nodes)
     if count < _bound and pending_bytes < _bound_bytes:
         return False
@@ -54,7 +55,28 @@ def due(node: Node) -> bool:
     if count < _bound and pending_bytes < _bound_bytes:
         return False
     # a single call may record many nodes at one site: the boundary is where the tape comes back to its first
-    return _same(node.site, first_site) and (count == 1 or not _same(nodes[-1].site, first_site))
+    if _same(node.site, first_site):
+        return count == 1 or not _same(nodes[-1].site, first_site)
+    if _heads is None:
+        _heads = _beginnings()
+    return _place(node) in _heads and not _same(nodes[-1].site, node.site)
+
+
+def _place(node: Node) -> tuple[int, int]:
+    return (id(node.site[0]), node.site[1]) if node.site is not None else (0, 0)
+
+
+def _beginnings() -> set[tuple[int, int]]:
+    """The first place on the tape that has come round; all places, of which the next one will be, if none has."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}  # first and last position
+    begins: list[tuple[int, tuple[int, int]]] = []
+    for position, node in enumerate(nodes):
+        place = _place(node)
+        first, last = found.get(place, (position, position))
+        if last < position - 1:
+            begins.append((first, place))
+        found[place] = first, position
+    return {min(begins)[1]} if begins else set(found)
 
 
 def _same(site: Any, other: Any) -> bool:
@@ -66,13 +88,13 @@ def _same(site: Any, other: Any) -> bool:
 
 def add(node: Node, nbytes: int = -1) -> None:
     """Put a node on the tape that keeps so many bytes alive, or will take them."""
-    global pending_bytes, first_site
+    global pending_bytes, first_site, _heads
     if nbytes < 0:
         nbytes = _kept(node)
         if nbytes > _ROOM and (node.kind != FOLD or node.arg[2] != "last"):
             numpy.empty(node.shape, node.dtype)  # raises what NumPy does for an array that cannot be
     if not nodes:
-        first_site = node.site
+        first_site, _heads = node.site, None
         pending_bytes = 0
     nodes.append(node)
     node.taped = True

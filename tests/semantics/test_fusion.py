@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 import pytest
 
+from offarray.fusion import tape
 from offarray.runtime.config import settings
 from tests import twice
 from tests.semantics.measure import peak
@@ -384,3 +385,34 @@ def test_einsum_without_a_sum_begins_with_zero(text: str) -> None:
         found = numpy.asarray(np.einsum(text, a, b))
     want = numpy.einsum(text, numpy.full((30,) * len(first), -1.0), numpy.zeros((30,) * len(second)))
     assert found.tobytes() == want.tobytes()
+
+
+def test_what_came_before_a_loop_does_not_hide_its_boundary() -> None:
+    """The tape is flushed where the loop comes round, though an older node is first on it."""
+    n = 64
+    with np.config(bound=12, eager_size=0):
+        a, b = np.array(numpy.linspace(0, 1, n)), np.array(numpy.linspace(1, 2, n))
+        before = a * 0.5 + b
+        longest = 0
+        for _ in range(60):
+            a = a * 0.5 + b
+            longest = max(longest, len(tape.nodes))
+        assert longest <= 16
+        check(before, numpy.linspace(0, 1, n) * 0.5 + numpy.linspace(1, 2, n))
+
+
+def test_a_long_body_is_cut_where_its_loop_begins() -> None:
+    with np.config(bound=6, eager_size=0):
+        a = np.array(numpy.linspace(0, 1, 64))
+        other = a + 3.0
+        most: list[int] = []
+        for _ in range(6):
+            b = a * 2.0
+            most.append(len(tape.nodes))  # of the tape, when the second node of the body is recorded
+            c = b + 1.0
+            d = c * c - b
+            e = d / (c + 4.0)
+            f = e - d
+            a = f * 0.25 + e * 0.5
+        assert most[2:] == [most[2]] * 4 and most[2] <= 3
+        assert float(other[0]) == 3.0
