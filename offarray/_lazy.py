@@ -91,7 +91,7 @@ def _backwards(values: Any) -> bool:
     return found and total <= SPAN * settings.eager_size and not settings.device.startswith("cuda")
 
 
-def _at_once(real: numpy.ufunc, values: Any) -> ndarray:
+def at_once(real: numpy.ufunc, values: Any) -> ndarray:
     """`real(*values)` by NumPy, which tells the user of what is wrong."""
     args = [host(x) if type(x) is ndarray else x for x in values]
     try:
@@ -225,7 +225,7 @@ def call(real: numpy.ufunc, values: Any, kwargs: dict[str, Any] | None = None) -
     if small((*values, out, where)):
         return NotImplemented
     if not kwargs and real.nout == 1 and _backwards(values):
-        return _at_once(real, values)
+        return at_once(real, values)
     found = resolve(real, values, dtype, refuse=out is None and where is True)
     if found is None:
         return NotImplemented

@@ -12,18 +12,16 @@ from typing import Any
 import numpy
 
 from . import _lazy, _record, _routine
-from ._array import HOST, fresh, host, make, ndarray
+from ._array import HOST, host, make, ndarray
 from ._dispatch import NATIVE
 from ._memory import native
 from ._reach import SPAN
 from ._record import constant
-from ._voice import MUTE, again
 from .fusion.node import IOTA, MAP, READ, Base, Node
 from .fusion.order import copy_order, spread
 from .fusion.view import View
 from .runtime.config import settings
 
-__warningregistry__ = MUTE
 _I8 = numpy.dtype("i8")
 _BOOL = numpy.dtype(bool)
 _LONG = 16  # repeats that fill vectors
@@ -124,11 +122,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
         return NotImplemented
     if a.size * b.size <= (settings.eager_size if settings.device.startswith("cuda") else SPAN * settings.eager_size):
         if _routine.at_hand((a, b)) and native(a._dtype) and native(b._dtype):
-            x, y = host(a).reshape(-1, 1), host(b).reshape(-1)
-            try:
-                return fresh(numpy.multiply(x, y))
-            except TypeError:
-                return fresh(again(numpy.multiply, x, y))
+            return _lazy.at_once(numpy.multiply, (host(a).reshape(-1, 1), host(b).reshape(-1)))
         if _lazy.is_ready(a) and _lazy.is_ready(b):
             return NotImplemented
     rows, columns = a.reshape(-1), b.reshape(-1)
