@@ -17,11 +17,13 @@ from ._dispatch import NATIVE
 from ._memory import native
 from ._reach import SPAN
 from ._record import constant
+from ._voice import MUTE
 from .fusion.node import IOTA, MAP, READ, Base, Node
 from .fusion.order import copy_order, spread
 from .fusion.view import View
 from .runtime.config import settings
 
+__warningregistry__ = MUTE  # `outer` is the caller of a call in C
 _I8 = numpy.dtype("i8")
 _BOOL = numpy.dtype(bool)
 _LONG = 16  # repeats that fill vectors
