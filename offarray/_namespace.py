@@ -53,6 +53,12 @@ COUNTERPART[numpy.finfo] = _standard.finfo
 
 
 _concatenator = numpy.lib._index_tricks_impl.AxisConcatenator
+_INDEXERS = (_concatenator, numpy.lib._index_tricks_impl.nd_grid)
+_VALUES = (numpy.generic, numpy.dtype)
+_LATE = frozenset(
+    "linalg fft dtypes random polynomial ma ctypeslib exceptions testing matlib f2py typing rec char core strings lib "
+    "emath".split()
+)  # modules of NumPy's that are mirrored when somebody asks for them
 
 
 class Indexer:
@@ -146,9 +152,9 @@ def counterpart(value: Any, name: str) -> Any:
         if "_core" in inner or not value.__name__.startswith("numpy"):
             return value
         return Later(inner) if inner and "._" not in "." + inner else _rebind.module(value)
-    if isinstance(value, numpy.lib._index_tricks_impl.AxisConcatenator | numpy.lib._index_tricks_impl.nd_grid):
+    if isinstance(value, _INDEXERS):
         return Indexer(value)
-    if isinstance(value, numpy.generic | numpy.dtype):
+    if isinstance(value, _VALUES):
         return value
     if type(value).__module__ == "numpy.ma.core" and callable(value) and not isinstance(value, numpy.ndarray):
         return Masking(value)
@@ -189,10 +195,11 @@ def fill(target: dict[str, Any], real: types.ModuleType, package: str) -> None:
         from . import _standard_fft  # noqa: F401
     later: dict[str, str] = {}
     warned: set[str] = set()
+    late = _LATE if real is numpy else ()
     for name in dir(real):
         if name.startswith("_") or name in target:
             continue
-        if name in _lazy(real):
+        if name in late:
             later[name] = f"{package}.{name}"
             continue
         found, said = _look(real, name)
@@ -248,15 +255,6 @@ _ABOUT = ("__config__", "__numpy_submodules__")  # what NumPy says about itself
 
 
 ROOT = __package__ or "offarray"
-
-
-def _lazy(real: types.ModuleType) -> frozenset[str]:
-    if real is not numpy:
-        return frozenset()
-    return frozenset(
-        "linalg fft dtypes random polynomial ma ctypeslib exceptions testing matlib f2py typing rec char core strings "
-        "lib emath".split()
-    )
 
 
 class Finder:
