@@ -109,7 +109,8 @@ def usable() -> bool:
 
 def symbols() -> dict[str, int]:
     """Addresses of the interpreter's functions that the methods call."""
-    return {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in _API}
+    holders = {name: getattr(ctypes.pythonapi, name) for name in _API}  # each holds the address that it calls
+    return {name: ctypes.c_size_t.from_address(ctypes.addressof(held)).value for name, held in holders.items()}
 
 
 class _Definition(ctypes.Structure):

@@ -1,5 +1,7 @@
 """Loading LLVM while the program is busy with something else.
 
+The first result's memory is made ready by a thread (runtime/pool.py), and so is LLVM, where that is needed.
+
 LLVM's library takes as long to load as a kernel takes to compile, and its first use as long again.  Threads do that
 almost wholly outside Python's lock: at the import, where nothing was ever compiled on this machine, and otherwise when
 a kernel turns out not to be on disk, beside the import of the code generator.  Whoever needs LLVM before it is ready
@@ -13,11 +15,12 @@ import atexit
 import os
 from collections.abc import Callable, Sequence
 
-from ..runtime import threads, trace
-from . import host, llvm
+from ..runtime import pool, threads, trace
+from . import host, llvm, ready
 
 _under_way: list[_thread.LockType] = []  # held while their threads run
 _leaving = False
+_loading = False  # whether a thread was asked to load LLVM
 
 
 def background(steps: Sequence[Callable[[], object]]) -> None:
@@ -79,14 +82,24 @@ def _emitter() -> None:
 
 
 def imported() -> None:
-    """The package is imported: LLVM will be needed if it never was."""
+    """The package is imported: the first result needs memory, and LLVM will be needed if it never was."""
     if not host.known():
-        llvm.path()  # while nobody else wants Python's lock
-        background((llvm.load, _module, _emitter))
+        _load(pool.stock, llvm.load, _module, _emitter)
+        return
+    background((pool.stock,))
+    host.host_target()
+    if ready.here():
+        host.methods()
 
 
 def missed() -> None:
     """A kernel is not on disk: LLVM is needed as soon as its text is written."""
-    if not llvm.loaded() and not _under_way:
-        llvm.path()
-        background((llvm.load, llvm.host))
+    if not llvm.loaded() and not _loading:
+        _load(llvm.load, llvm.host)
+
+
+def _load(*steps: Callable[[], object]) -> None:
+    global _loading
+    _loading = True
+    llvm.path()  # while nobody else wants Python's lock
+    background(steps)

@@ -64,8 +64,11 @@ IMAGES: dict[str, Image] = {
 }  # fmt: skip
 
 
+def here() -> bool:
+    """Whether the images are for this processor."""
+    return sys.platform == "linux" and os.uname().machine == "x86_64"
+
+
 def find(text: str) -> Image | None:
     """The image of a text for this processor, if there is one."""
-    if sys.platform != "linux" or os.uname().machine != "x86_64":
-        return None
-    return IMAGES.get(digest(text))
+    return IMAGES.get(digest(text)) if here() else None

@@ -21,6 +21,8 @@ Block = numpy.ndarray[Any, numpy.dtype[numpy.uint8]]
 
 ALIGN = 64
 CALLOC = 1 << 18  # from here on zeroed memory is the system's fresh pages, never a used block
+STOCK = 1 << 20  # bytes that are in memory before anybody asks
+LEAST = STOCK >> 3  # of a block that is worth all of them
 
 _lock = threading.RLock()  # re-entrant: a buffer may be finalised by a collection inside this file
 _free: dict[int, list[tuple[Block, int]]] = {}  # capacity -> (block, address); the class used last stands last
@@ -28,6 +30,7 @@ _held = 0  # bytes in _free
 _live = 0  # bytes of buffers in use
 _most = 0  # the highest that _live was, and the blocks taken, since `mark`
 _taken = 0
+_stock: list[Any] = []  # what `stock` has made ready
 _open = True  # until the interpreter ends: what comes afterwards finds nothing in order
 
 
@@ -57,7 +60,10 @@ def capacity(nbytes: int) -> int:
 
 
 def _fresh(size: int, zero: bool) -> tuple[Block, int]:
-    owner = (numpy.zeros if zero else numpy.empty)(size + ALIGN, numpy.uint8)
+    if _stock and not zero and LEAST <= size <= STOCK:
+        owner = _stock.pop()
+    else:
+        owner = (numpy.zeros if zero else numpy.empty)(size + ALIGN, numpy.uint8)
     address: int = owner.__array_interface__["data"][0]  # a fresh page costs more than this
     start = -address % ALIGN
     return owner[start : start + size], address + start
@@ -172,7 +178,20 @@ def trim() -> None:
     global _held
     with _lock:
         _free.clear()
+        _stock.clear()
         _held = 0
+
+
+def stock() -> None:
+    """Have pages ready for the first result: for one of this size they take longer than its kernel.
+
+    Made by a thread beside the import; without Python's lock but for a moment.
+    """
+    if settings.memory_limit or settings.pool_bytes < 16 * STOCK:
+        return
+    owner = numpy.empty(STOCK + ALIGN, numpy.uint8)
+    owner.fill(0)
+    _stock.append(owner)
 
 
 def mark() -> None:

@@ -20,11 +20,15 @@ from .errors import MemoryLimitError
 
 ALIGN = 64
 CALLOC = 1 << 18
+STOCK = 1 << 20
+LEAST = STOCK >> 3
 
 _lock = threading.RLock()  # for those who look at the tables from outside
 _free = {}  # capacity -> (block, address); the class used last stands last
 cdef dict free_ = _free
 cdef long long limit = 0, kept_bytes = 0
+_stock = []  # what `stock` has made ready
+cdef list stock_ = _stock
 _held = _live = _most = _taken = 0
 _open = True
 
@@ -69,7 +73,10 @@ cpdef long long capacity(long long nbytes):
 
 
 cdef tuple fresh(long long size, bint zero):
-    owner = (numpy.zeros if zero else numpy.empty)(size + 64, numpy.uint8)
+    if stock_ and not zero and 1 << 17 <= size <= 1 << 20:
+        owner = stock_.pop()
+    else:
+        owner = (numpy.zeros if zero else numpy.empty)(size + 64, numpy.uint8)
     cdef long long address = data_of(<PyObject *>owner)
     cdef long long start = -address & 63
     return owner[start : start + size], address + start
@@ -164,7 +171,20 @@ def trim():
     """Give all freed memory back to the system."""
     global _held
     free_.clear()
+    stock_.clear()
     _held = 0
+
+
+def stock():
+    """Have pages ready for the first result: for one of this size they take longer than its kernel.
+
+    Made by a thread beside the import; without Python's lock but for a moment.
+    """
+    if limit or kept_bytes < 16 * STOCK:
+        return
+    owner = numpy.empty(STOCK + ALIGN, numpy.uint8)
+    owner.fill(0)
+    stock_.append(owner)
 
 
 def mark():

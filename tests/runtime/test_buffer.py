@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy
 import pytest
+from numpy.lib.array_utils import byte_bounds
 
 from offarray.runtime import pool
 from offarray.runtime.buffer import adopt, allocate
@@ -238,6 +239,33 @@ def test_adopted_memory_counts_unless_foreign() -> None:
     assert pool.stats()["live"] == live + 8000
     del mine, other
     assert pool.stats()["live"] == live
+
+
+def test_the_first_large_block_comes_from_the_stock() -> None:
+    pool.stock()
+    stocked = pool._stock[0]
+    start, end = byte_bounds(stocked)
+    del stocked
+    small, zeroed = allocate(pool.LEAST >> 1), allocate(pool.STOCK, True)
+    large = allocate(pool.STOCK + 1)
+    assert not any(start <= b.address < end for b in (small, zeroed, large))
+    first, second = allocate(800_000), allocate(800_000)
+    assert start <= first.address and first.address + first.array.nbytes <= end and first.address % 64 == 0
+    assert not start <= second.address < end
+    where = first.address
+    del first
+    assert allocate(800_000).address == where  # given back and taken again as any other block
+
+
+@pytest.mark.parametrize("limits", [{"memory_limit": 1 << 24}, {"pool_bytes": 1 << 20}])
+def test_no_stock_where_memory_is_bounded(limits: dict[str, int]) -> None:
+    with config(**limits):
+        pool.stock()
+        assert not pool._stock
+    pool.stock()
+    assert pool._stock
+    pool.trim()
+    assert not pool._stock
 
 
 def test_threads_share_the_pool() -> None:
