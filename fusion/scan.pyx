@@ -215,3 +215,55 @@ cpdef object key_of(Graph graph, object place):
         put(words, node.kind == UPDATE)
         put(words, buffer.nbytes)
     return PyBytes_FromStringAndSize(<char *>words.at, words.count * sizeof(long long))
+
+
+cdef bint sole(Node former, Node update, Node spare, long long held) except -1:
+    """Whether what `update` is made of alone needs `former`, and nobody can ask for any of it afterwards.
+
+    Parameters
+    ----------
+    former
+        A value in memory, with `held` references beside those of nodes.
+    update
+        A new node whose value, the last of its sources, nobody else knows.
+    spare
+        A node whose only holder beside nodes and the caller will not ask for it; None for no such node.
+    """
+    cdef Graph graph = scan([update])
+    if graph is None:
+        return False
+    cdef long long base = base_ - SPAN_
+    cdef Py_ssize_t n, m, count = PyList_GET_SIZE(graph.order)
+    cdef PyObject *o
+    cdef PyObject *value = PyTuple_GET_ITEM(update.src, PyTuple_GET_SIZE(update.src) - 1)
+    cdef tuple sources
+    cdef bint more = True, needs
+    cdef long long known
+    cdef bytearray found = bytearray(count)
+    cdef char *needing = found
+    while more:
+        more = False
+        for n in range(count - 1, 0, -1):
+            if needing[n]:
+                continue
+            sources = <tuple>(<Node>PyList_GET_ITEM(graph.order, n)).src
+            needs = False
+            for m in range(PyTuple_GET_SIZE(sources)):
+                o = PyTuple_GET_ITEM(sources, m)
+                needs = needs or o == <PyObject *>former or (
+                    (<Node>o).state == PENDING and needing[(<Node>o).number - base - 1]
+                )
+            if needs:
+                needing[n] = more = True
+    sources = None
+    for n in range(1, count):
+        o = PyList_GET_ITEM(graph.order, n)
+        if needing[n] and o != value:
+            known = graph.uses.at[n] + 1 + (<Node>o).taped + 2 * (o == <PyObject *>spare)
+            if references(o) > known:
+                return False
+    for n in range(PyList_GET_SIZE(graph.leaves)):
+        o = PyList_GET_ITEM(graph.leaves, n)
+        if o == <PyObject *>former:
+            return references(o) - graph.reads.at[n] - 1 == held
+    return False

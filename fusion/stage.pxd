@@ -12,4 +12,5 @@ cdef class Stage:
     cdef long long *template
     cdef int *plan  # (table, number) by slot, (slot) by pointer, (word, constant) by scalar
     cdef long long *offsets  # by pointer
+    cdef char *real  # by scalar: whether it is a floating-point number
     cdef int slots, pointers, constants

@@ -2,8 +2,10 @@
 """Stages in C; the same as `stage.py`.  What a launch on the host needs is worked out once for each recipe."""
 
 from cpython.dict cimport PyDict_GetItem
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_AsDouble, PyFloat_Check
+from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.number cimport PyNumber_Long
 from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
@@ -26,9 +28,14 @@ MADE, ORDER, LEAVES = range(3)
 cdef int PENDING = nodes.PENDING, RUNNING = nodes.RUNNING, READY = nodes.READY
 cdef int FAILED = nodes.FAILED, CONSUMED = nodes.CONSUMED, UPDATE = nodes.UPDATE
 cdef dict shared = buffers.__dict__, launches = program.__dict__, counters = trace.counters
+cdef dict crew = threads.__dict__
+cdef object BOARD = "_board"
+cdef object board_seen = None  # the board whose first slot is at `first_seat`, with so many workers
+cdef long long *first_seat = NULL
+cdef int hired = 0
 cdef object usual_launch = program.launch
 cdef object FRESH = "fresh", LAUNCH = "launch", PACE = "_pace", KERNELS = "kernels", BYTES = "kernel_bytes"
-cdef double GUESS = program._GUESS, SHARE = program.SHARE, START = program.START, NEAR = threads.NEAR
+cdef double GUESS = program._GUESS, SHARE = program.SHARE, QUICK = program.QUICK, START = program.START, NEAR = threads.NEAR
 cdef enum:
     ASLEEP = 0
     POSTED = 2
@@ -46,7 +53,7 @@ if any(getattr(threads, name) != value for name, value in (
 )):  # fmt: skip
     raise ImportError("offarray: this extension was built for another version of runtime/threads.py")
 cdef long long LONG = threads.LONG, BRIEF = threads.BRIEF
-cdef double last_end = 0.0
+cdef double last_end = 0.0, last_launch = 0.0, owed = 0.0
 cdef tuple nothing = ()
 cdef long long SHORT = 1 << 16  # bytes: a kernel on fewer is over before another thread would have got Python's lock
 cdef bint watched = False
@@ -118,7 +125,8 @@ cdef class Stage:
         self.template = <long long *>PyMem_Malloc(8 * (self.words + 1))
         self.plan = <int *>PyMem_Malloc(sizeof(int) * (2 * self.slots + self.pointers + 2 * self.constants + 1))
         self.offsets = <long long *>PyMem_Malloc(8 * (self.pointers + 1))
-        if self.template == NULL or self.plan == NULL or self.offsets == NULL:
+        self.real = <char *>PyMem_Malloc(self.constants + 1)
+        if self.template == NULL or self.plan == NULL or self.offsets == NULL or self.real == NULL:
             raise MemoryError()
         for each in range(self.words):
             self.template[each] = <long long><unsigned long long>launch.row[each]
@@ -130,15 +138,17 @@ cdef class Stage:
             self.plan[n] = slot
             self.offsets[each] = offset
             n += 1
-        for word, _, position in scalars:
+        for each, (word, dtype, position) in enumerate(scalars):
             self.plan[n] = self.pointers + word
             self.plan[n + 1] = position
+            self.real[each] = dtype[0] == "f"
             n += 2
 
     def __dealloc__(self):
         PyMem_Free(self.template)
         PyMem_Free(self.plan)
         PyMem_Free(self.offsets)
+        PyMem_Free(self.real)
 
 
 cdef Buffer new_buffer(Stage stage, object nbytes):
@@ -157,13 +167,37 @@ cdef Buffer new_buffer(Stage stage, object nbytes):
     return made
 
 
+cdef inline bint seated():
+    """Whether the board is still the one that was seen."""
+    return first_seat != NULL and PyDict_GetItem(crew, BOARD) == <PyObject *>board_seen
+
+
+cdef long long *seats(int number) except? NULL:
+    """The same as `threads.seats`, which is asked where the board or its workers are not known."""
+    global board_seen, first_seat, hired
+    if number > hired or not seated():
+        first_seat = <long long *><long long>threads.seats(number)
+        board_seen, hired = threads._board, number
+    return first_seat
+
+
 cdef int shares_of(Stage stage, object known) except -1:
     """How many threads a launch is worth; the same as `program._shares`."""
-    cdef double seconds = (GUESS if known is None else <double>known) * stage.nbytes
-    if stage.units < 2 or seconds < 2 * SHARE or stage.code == NULL:
+    global owed
+    cdef double seconds = (GUESS if known is None else <double>known) * stage.nbytes, share = QUICK
+    cdef long long workers, ready
+    if stage.units < 2 or seconds < 2 * QUICK or stage.code == NULL:
         return 1
-    cdef long long ready = max(<long long>len(threads._workers) + 1, <long long>(seconds / (START * SHARE)))
-    return <int>max(1, min(stage.units, <long long>threads.count(), <long long>(seconds / SHARE), ready))
+    if clock() - last_launch >= NEAR:
+        share = SHARE
+        if seconds < 2 * SHARE:
+            return 1
+    owed += seconds
+    workers = len(threads._workers)
+    ready = max(workers + 1, <long long>(seconds / (START * SHARE)))
+    if ready <= workers + 1 and owed >= START * SHARE:
+        ready, owed = workers + 2, 0.0
+    return <int>max(1, min(stage.units, <long long>threads.count(), <long long>(seconds / share), ready))
 
 
 cdef int spread(Stage stage, long long *row, int shares) except -1:
@@ -172,22 +206,21 @@ cdef int spread(Stage stage, long long *row, int shares) except -1:
     cdef long long *board
     cdef long long *slot
     cdef long long *copies
-    cdef long long patience, address
-    cdef object error = None, crew = None
+    cdef long long patience
+    cdef object error = None
     cdef size_t share
     cdef int k, n, answer
     if not threads._busy.acquire(False):
         return 0
     try:
-        address = threads.seats(shares - 1)
-        if not address:
+        board = seats(shares - 1)
+        if board == NULL:
             return 0
         share = threads._crew[0].__self__
         copies = <long long *>PyMem_Malloc(8 * (shares - 1) * stage.words)
         if copies == NULL:
             raise MemoryError()
         try:
-            board = <long long *>address
             patience = LONG if clock() - last_end < NEAR else BRIEF
             for k in range(shares):
                 slot = board + STEP * k
@@ -231,6 +264,7 @@ cdef int spread(Stage stage, long long *row, int shares) except -1:
 
 cdef object run(Stage stage, list made, list order, list leaves):
     """Launch on the host; None where it should be done the long way."""
+    global last_launch
     cdef double seconds
     cdef object pace = <object>PyDict_GetItem(launches, PACE)
     cdef PyObject *known
@@ -267,12 +301,11 @@ cdef object run(Stage stage, list made, list order, list leaves):
         scalar = plan + 2 * stage.slots + stage.pointers
         for n in range(stage.constants):
             value = (<Node>order[scalar[1]]).arg
-            if PyFloat_Check(value):
-                number = PyFloat_AS_DOUBLE(value)
+            if stage.real[n]:  # numbers as `lower.scalar_words` and `program.pack` have them
+                number = PyFloat_AS_DOUBLE(value) if PyFloat_Check(value) else PyFloat_AsDouble(value)
                 memcpy(row + scalar[0], &number, 8)
             else:
-                dtype = stage.scalars[n][1]
-                row[scalar[0]] = <long long><unsigned long long>program.pack(scalar_words(dtype, value))[0]
+                row[scalar[0]] = <long long>PyLong_AsUnsignedLongLongMask(PyNumber_Long(value))
             scalar += 2
         address = <long long>row
         row[stage.fault] = address + 8 * (stage.fault + 2)
@@ -298,7 +331,8 @@ cdef object run(Stage stage, list made, list order, list leaves):
             stage.body(address, 0, stage.units)
         if stage.finish is not None:
             stage.finish(address)
-        seconds = clock() - seconds
+        last_launch = clock()
+        seconds = last_launch - seconds
         counters[KERNELS] = <object>PyDict_GetItem(counters, KERNELS) + 1
         counters[BYTES] = <object>PyDict_GetItem(counters, BYTES) + stage.nbytes
         if stage.nbytes:

@@ -91,7 +91,7 @@ cdef object written_into(Called me, PyObject **args, Py_ssize_t count, PyObject 
     cdef long long room = eager_size
     cdef Py_ssize_t n
     cdef object r
-    cdef bint at_hand = out.mark == HOSTED
+    cdef bint at_hand = owned(out)
     if waiting != NULL:
         end_all()
     for n in range(count):

@@ -17,6 +17,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 cimport offarray._handle as handles
 from offarray._handle cimport HOSTED, Handle, make
 from offarray.fusion.node cimport Base, Node
+from offarray.fusion.scan cimport sole
 from offarray.fusion.tape cimport add, due
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
@@ -34,6 +35,7 @@ from ._record import reports
 from ._scalar import KINDS, lazy
 from ._site import _HERE, _NUMPY
 from .fusion import node as nodes
+from .fusion import tape
 from .fusion.view import View, contiguous
 from .runtime import trace
 from .runtime.config import watch
@@ -68,7 +70,7 @@ cdef extern from *:
 cdef enum:
     TYPES = 28  # NumPy's numbers of the native types, then Python's own bool, int, float and complex
     SIDE = 24
-    KEPT = 64  # constants that are kept, by their place
+    KEPT = 256  # constants that are kept, by their place
 
 cdef int FAILED = nodes.FAILED, MAP = nodes.MAP, CONST = nodes.CONST, READ = nodes.READ, READY = nodes.READY
 cdef dict told = trace.__dict__, counters = trace.counters
@@ -285,9 +287,15 @@ cdef inline long long size_of(tuple shape):
 cdef list constants = [None] * KEPT
 
 
+cdef inline size_t spot(object value, object dtype):
+    """Where a number of a type is kept: literals of one program lie side by side, 16 or 32 bytes apart."""
+    cdef size_t at = <size_t><PyObject *>value >> 4
+    return (at ^ at >> 8 ^ <size_t><PyObject *>dtype >> 5) & (KEPT - 1)
+
+
 cdef Node constant(object value, object dtype):
     """A number as a node, or None where it does not fit."""
-    cdef size_t place = ((<size_t><PyObject *>value >> 4) ^ (<size_t><PyObject *>dtype >> 5)) & (KEPT - 1)
+    cdef size_t place = spot(value, dtype)
     cdef object kept = constants[place]
     if kept is None or (<tuple>kept)[0] is not value or (<tuple>kept)[1] is not dtype:
         fitting = scalar(value, dtype)
@@ -506,6 +514,7 @@ def install(arithmetic, compare, single):
     handles.record_into = into_array
     handles.record_named = by_name
     handles.write_item = write_item
+    handles.kept_alone = kept_alone
     handles.find_table = find_table
     connect_waiting()
 

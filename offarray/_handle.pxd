@@ -31,6 +31,7 @@ ctypedef object (*Pair)(object table, object x, object y, Py_ssize_t count)  # o
 ctypedef object (*Out)(object table, object x, object y, Py_ssize_t count, object out)
 ctypedef object (*Named)(object name, PyObject **args, Py_ssize_t count, PyObject *names)  # a function or method
 ctypedef bint (*Write)(Handle x, object key, object value) except -1
+ctypedef bint (*Alone)(Handle x)
 ctypedef object (*Find)(object real)
 cdef Two record_two, record_in_place
 cdef One record_one
@@ -38,6 +39,8 @@ cdef Pair record_pair
 cdef Out record_into
 cdef Named record_named
 cdef Write write_item
+cdef Alone kept_alone
+cdef PyObject *spare  # a handle that is being written into another, and that nobody can ask for afterwards; or NULL
 cdef Find find_table
 
 # Operations that wait for the next one; `last_spot` is where in the program the last one asked about stands.

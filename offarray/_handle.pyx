@@ -121,6 +121,8 @@ record_pair = NULL
 record_into = NULL
 record_named = NULL
 write_item = NULL
+kept_alone = NULL
+spare = NULL
 find_table = NULL
 waiting = NULL
 waiting_count = last_spot = 0
@@ -267,6 +269,18 @@ cpdef object make(
     return x
 
 
+cdef inline bint shown(Handle x):
+    """Whether an array shows the current value of memory of the host."""
+    return x.mark == HOSTED or (
+        x.mark > 0 and x.mark == x.held.node.serial and (<Buffer>x.held.node.buffer).device is None
+    )
+
+
+cdef inline bint owned(Handle x):
+    """Whether an array shows the value of memory that nothing pending reads and nobody else sees."""
+    return x.mark == HOSTED or (x.mark > 0 and kept_alone(x))
+
+
 cpdef object view(object a, Handle parent):
     """A handle on `a`, which looks at the memory of the handle `parent`."""
     cdef Handle x = new()
@@ -410,6 +424,11 @@ cdef object backward(Handle me, object other, int n):
     return late_reflected[n](me, other)
 
 
+cdef inline void note_spare(object x) noexcept:
+    global spare
+    spare = <PyObject *>x if is_handle(x) and only(<PyObject *>x) else NULL
+
+
 cdef object inplace(Handle me, object other, int n):
     cdef Handle y
     cdef object r
@@ -419,18 +438,19 @@ cdef object inplace(Handle me, object other, int n):
         end_all()
     if is_handle(other):
         y = <Handle>other
-        if me.mark == HOSTED and ready(y):  # nothing else looks at its memory
+        if ready(y) and owned(me):
             if size_of(<PyObject *>me.array) + size_of(<PyObject *>y.array) <= eager_size:
                 if y.spot:
                     sink(y)
                 in_place(n, me.array, y.array)
                 return me
     elif is_scalar(other):
-        if me.mark == HOSTED and size_of(<PyObject *>me.array) <= eager_size:
+        if owned(me) and size_of(<PyObject *>me.array) <= eager_size:
             in_place(n, me.array, other)
             return me
     elif type(other) not in lazies:
         return late_in_place[n](me, other)
+    note_spare(other)
     r = record_in_place(n, me, other)
     return late_in_place[n](me, other) if r is None else r
 
@@ -514,9 +534,7 @@ cdef class Handle:
                 end(self)
             if is_handle(key) and (<Handle>key).mark == WAITING:
                 end(<Handle>key)
-        if self.mark == HOSTED or (
-            self.mark > 0 and self.mark == self.held.node.serial and (<Buffer>self.held.node.buffer).device is None
-        ):
+        if shown(self):
             a = self.array
             if simple(key) and num_of(descr_of(<PyObject *>a)) != OBJECTS:
                 r = PyObject_GetItem(a, key)
@@ -548,7 +566,7 @@ cdef class Handle:
                 if store(self, key, <Handle>value, alone):
                     return
             end_all()
-        if self.mark == HOSTED and is_handle(key) and size_of(<PyObject *>self.array) <= eager_size and picks(<Handle>key):
+        if is_handle(key) and owned(self) and size_of(<PyObject *>self.array) <= eager_size and picks(<Handle>key):
             if is_scalar(value):
                 PyObject_SetItem(self.array, (<Handle>key).array, value)
                 return
@@ -570,8 +588,11 @@ cdef class Handle:
                 if is_scalar(value):
                     PyObject_SetItem(self.array, key, value)
                     return
-        if not (simple(key) and write_item(self, key, value)):
-            late_setitem(self, key, value)
+        if simple(key):
+            note_spare(value)
+            if write_item(self, key, value):
+                return
+        late_setitem(self, key, value)
 
     def __delitem__(self, key):
         late_delitem(self, key)
@@ -721,7 +742,7 @@ cdef class Handle:
         cdef object r
         if self.mark == WAITING:
             end(self)
-        if self.mark == HOSTED:
+        if shown(self):
             r = self.array.T
             root = base_of(<PyObject *>r)
             if r is not self.array and (root == <PyObject *>self.array or root == base_of(<PyObject *>self.array)):

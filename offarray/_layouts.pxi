@@ -220,6 +220,7 @@ cdef object spread(Entry e, list operands, Handle into):
         sources.append(node)
     node = new_node(MAP, e.op, e.dtype, own, tuple(sources), armed_now if e.faults else 0, site)
     if part_of:
+        sources.clear()  # nobody but the new node holds them
         return write_through(into, node, &how, own, site)
     return commit(
         node, None if into is not None else steps_from(&how, e.itemsize), shape, size * e.itemsize, faulty, into

@@ -86,12 +86,15 @@ def _resolve(real: numpy.ufunc, kinds: tuple[Any, ...], dtype: DType | None) -> 
 
 
 _EXACT = 1 << 53  # integers below it are doubles
+_SINGLE = float(numpy.finfo("f4").max)
 _limits = functools.cache(numpy.iinfo)
 
 
 def scalar(value: Any, dtype: DType) -> Any:
     """A Python scalar as a NumPy scalar of `dtype`, or None where it does not fit."""
     if dtype.char in "dD" and (type(value) is float or (type(value) is int and -_EXACT < value < _EXACT)):
+        return dtype.type(value)
+    if dtype.char in "fF" and type(value) is float and not _SINGLE < abs(value) < numpy.inf:
         return dtype.type(value)
     if dtype.kind in "iu":
         info = _limits(dtype)

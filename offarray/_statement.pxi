@@ -180,7 +180,7 @@ cdef Number number(object value, object dtype):
         made.value = value
         made.dtype = dtype
         return made
-    place = ((<size_t><PyObject *>value >> 4) ^ (<size_t><PyObject *>dtype >> 5)) & (KEPT - 1)
+    place = spot(value, dtype)
     kept = numbers_kept[place]
     if kept is not None and (<tuple>kept)[0] is value and (<Number>(<tuple>kept)[1]).dtype is dtype:
         return <Number>(<tuple>kept)[1]
@@ -925,7 +925,7 @@ cdef bint store_into(int n, Handle x, object y) except -1:
     """`x op= y` of a value that waits."""
     cdef object t = operators[n], made
     cdef Handle value
-    if t is None or x.mark != HOSTED or not plain(x):
+    if t is None or not private(x) or not plain(x):
         return False
     made = wait_for(<Table>t, x, y, 2)
     if made is None:

@@ -3,7 +3,7 @@
 from cpython.object cimport PyObject_GetItem, PyObject_SetItem
 
 cdef int UPDATE = nodes.UPDATE
-cdef object lock = _evaluate.lock, copied = _record.copied, update_slowly = _record._update, new_leaf = nodes.leaf
+cdef object lock = _evaluate.lock, compact = tape.compact, copied = _record.copied, update_slowly = _record._update, new_leaf = nodes.leaf
 
 
 cdef bint kept_alone(Handle x):
@@ -39,14 +39,31 @@ cdef bint overlapping(Layout *how, int number, long long reach) noexcept:
     return False
 
 
+cdef Node given_up(Handle x):
+    """The node of what is being written, if the handle's own reference is the only one beside those of nodes."""
+    cdef PyObject *y = handles.spare
+    handles.spare = NULL
+    if y == NULL or (<Handle>y).held is None or (<Handle>y).held is x.held or refs(<PyObject *>(<Handle>y).held) > 1:
+        return None
+    return (<Handle>y).held.node
+
+
 cdef int overwrite(Handle x, Node value, object window, object site) except -1:
     """Write a value into a part of a base, at the statement; see `_record._update`."""
-    cdef Node former = x.held.node, update
+    cdef Node former = x.held.node, update, kept
     cdef bint alone
     with lock:
         update = new_node(UPDATE, "in place", x.kind, <tuple>(<tuple>window)[1], (former, value), 0, site)
         update.arg = window
-        alone = refs(<PyObject *>former) == 3  # the base's, the update's and this function's
+        # beside those of nodes, references of the base and of this function
+        alone = refs(<PyObject *>former) == 3
+        if not alone:
+            kept = given_up(x)
+            alone = sole(former, update, kept, 2)
+            if not alone:
+                compact(thorough=True)  # values that died since an evaluation are no readers
+                alone = sole(former, update, kept, 2)
+            kept = None
         if alone:
             counters[OPERATIONS] = <object>PyDict_GetItem(counters, OPERATIONS) + 1
             try:

@@ -294,9 +294,10 @@ def _look(step: Launch, slots: Slots) -> None:
 
 def _run(compiled: Compiled, row: array[int], address: int, step: Prepared, nbytes: int) -> None:
     """Call the kernel on its row, by as many threads as it is worth, and note how fast it was."""
+    global _last
     key, units = compiled.key, step.units
     shares = 1
-    if units > 1 and _pace.get(key, _GUESS) * nbytes >= 2 * SHARE:
+    if units > 1 and _pace.get(key, _GUESS) * nbytes >= 2 * QUICK:
         shares = _shares(compiled, units, nbytes)
     start = _clock()
     if shares > 1:
@@ -305,7 +306,8 @@ def _run(compiled: Compiled, row: array[int], address: int, step: Prepared, nbyt
         step.body(address, 0, units)
     if step.finish is not None:
         step.finish(address)
-    seconds = _clock() - start
+    _last = _clock()
+    seconds = _last - start
     counters = trace.counters
     counters["kernels"] += 1
     counters["kernel_bytes"] += nbytes
@@ -345,17 +347,27 @@ def _shared(body: threads.Body, row: array[int], fault: int, ranges: list[tuple[
 _pace: dict[str, float] = {}
 _GUESS = 2e-10  # for a kernel not seen yet: 5 GB/s
 SHARE = 20e-6  # handing over costs a few microseconds, to a worker that sleeps too
-START = 15  # shares that are worth starting another worker
+QUICK = 8e-6  # where another launch has just ended: workers still look for work
+START = 15  # shares, of one launch or of several, that are worth starting another worker
+_owed = 0.0  # seconds of launches that were worth sharing since a worker was last started
+_last = 0.0  # when the last launch ended
 _clock = time.perf_counter
 
 
 def _shares(compiled: Compiled, units: int, nbytes: int) -> int:
     """How many threads a launch is worth; any number gives the same bits."""
+    global _owed
     if compiled.target.kind != "host":
         return 1
     work = _pace.get(compiled.key, _GUESS) * nbytes
+    share = QUICK if _clock() - _last < threads.NEAR else SHARE
+    if work < 2 * share:
+        return 1
+    _owed += work
     ready = max(threads.started() + 1, int(work / (START * SHARE)))
-    return max(1, min(units, threads.count(), int(work / SHARE), ready))
+    if ready <= threads.started() + 1 and _owed >= START * SHARE:
+        ready, _owed = threads.started() + 2, 0.0
+    return max(1, min(units, threads.count(), int(work / share), ready))
 
 
 def _learn(key: str, pace: float, shares: int) -> None:

@@ -26,6 +26,7 @@ N = 1 << 18
 def _eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every launch is worth any number of threads."""
     monkeypatch.setattr(program, "SHARE", 1e-15)
+    monkeypatch.setattr(program, "QUICK", 1e-15)
     monkeypatch.setattr(program, "_pace", {})
     with config(device="cpu", eager_size=0):
         yield

@@ -163,6 +163,7 @@ def test_ranges_cover_every_unit_once(count: int, units: int) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_threads_share_units_and_keep_faults_apart(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "SHARE", 1e-15)
+    monkeypatch.setattr(program, "QUICK", 1e-15)
     names: set[str] = set()
     order: list[str] = []
 
@@ -199,6 +200,26 @@ def test_small_launches_and_other_targets_stay_on_one_thread(monkeypatch: pytest
         assert program._shares(compiled, 8, 1 << 30) == 1
 
 
+def test_launches_one_after_the_other_are_shared_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = kernel(double, units=8)
+    monkeypatch.setitem(program._pace, compiled.key, 1e-8)  # 30 microseconds for 3000 bytes
+    monkeypatch.setattr(threads, "started", lambda: 3)
+    with config(threads=4):
+        monkeypatch.setattr(program, "_last", -1.0)
+        assert program._shares(compiled, 8, 3000) == 1
+        monkeypatch.setattr(program, "_last", float("inf"))
+        assert program._shares(compiled, 8, 3000) == 3
+
+
+def test_many_launches_are_worth_a_worker_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = kernel(double, units=8)
+    monkeypatch.setitem(program._pace, compiled.key, 1e-7)  # 100 microseconds for 1000 bytes
+    monkeypatch.setattr(threads, "started", lambda: 0)
+    monkeypatch.setattr(program, "_owed", 0.0)
+    with config(threads=4):
+        assert [program._shares(compiled, 8, 1001) for _ in range(7)] == [1, 1, 2, 1, 1, 2, 1]
+
+
 def test_a_kernel_that_was_slow_once_goes_back_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "_pace", {})
     program._learn("k", 1e-6, 1)
@@ -232,6 +253,7 @@ def test_an_error_in_a_part_is_raised_when_all_parts_have_ended(where: int) -> N
 
 def test_launches_from_many_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "SHARE", 1e-15)
+    monkeypatch.setattr(program, "QUICK", 1e-15)
     wrong: list[int] = []
     code = (Alloc(1, 64), step(kernel(double, units=8), ((0, 0), (1, 0))), Free(0))
 
@@ -254,6 +276,7 @@ def test_launches_from_many_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_makes_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "SHARE", 1e-15)
+    monkeypatch.setattr(program, "QUICK", 1e-15)
     code = (Alloc(1, 64), step(kernel(double, units=8), ((0, 0), (1, 0))))
     with config(threads=2):
         execute(Program(2, code), [doubles(*range(8))])
