@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 
 import llvmlite
 import numpy
@@ -24,17 +25,22 @@ _lock = threading.Lock()
 _known: dict[tuple[Kernel, Target], Compiled] = {}
 
 
-def _version() -> str:
-    """Fingerprint of everything but kernel and target that code depends on; files by their times, as Python's own."""
+def _version(folders: Sequence[str]) -> str:
+    """Fingerprint of what code depends on beside kernel and target; files by their times, as Python's own."""
+    files = []
     try:
-        with os.scandir(os.path.dirname(__file__)) as entries:
-            files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".py"))
+        for folder in folders:
+            with os.scandir(os.path.join(os.path.dirname(__file__), folder)) as entries:
+                found = [(e.name, e.stat()) for e in entries if e.name.endswith(_CODE)]
+            files += sorted((name, status.st_size, status.st_mtime_ns) for name, status in found)
     except OSError:  # in an archive, whose versions are as these numbers say
         files = []
     return disk.digest(llvmlite.__version__, numpy.__version__, repr(files))
 
 
-_VERSION = _version()
+_CODE = (".py", ".so", ".pyd")
+_VERSION = _version(("",))
+PACKAGE = _version(("", "../fusion", "../runtime"))  # of plans and launches too
 
 
 def key_of(kernel: Kernel, target: Target) -> str:
@@ -42,8 +48,13 @@ def key_of(kernel: Kernel, target: Target) -> str:
     return disk.digest(repr(kernel), repr(target), _VERSION)
 
 
-def compile(kernel: Kernel, target: Target) -> Compiled:
+def compile(kernel: Kernel, target: Target, key: str = "") -> Compiled:
     """Make `kernel` ready to launch on `target`.
+
+    Parameters
+    ----------
+    key : str, optional
+        What `key_of` gives, where it is known.
 
     Raises
     ------
@@ -58,7 +69,7 @@ def compile(kernel: Kernel, target: Target) -> Compiled:
         if found is None:
             if settings.check:
                 _check(kernel)
-            found = _known[kernel, target] = _MAKERS[target.kind](kernel, target)
+            found = _known[kernel, target] = _MAKERS[target.kind](kernel, target, key or key_of(kernel, target))
     return found
 
 
@@ -68,32 +79,32 @@ def _check(kernel: Kernel) -> None:
     check(kernel)
 
 
-def _null(kernel: Kernel, target: Target) -> Compiled:
-    nothing = key_of(kernel, target), lambda args, low, high: None, None, lambda extents: 1, lambda extents: 0, 0.0
+def _null(kernel: Kernel, target: Target, key: str) -> Compiled:
+    nothing = key, lambda args, low, high: None, None, lambda extents: 1, lambda extents: 0, 0.0
     return Compiled(target, *nothing)
 
 
-def _interpret(kernel: Kernel, target: Target) -> Compiled:
+def _interpret(kernel: Kernel, target: Target, key: str) -> Compiled:
     from . import interpret  # it is large, and few programs use it
 
     found: Compiled = interpret.compiled(kernel, target)
     return found
 
 
-def _host(kernel: Kernel, target: Target) -> Compiled:
-    return native.compiled(kernel, target, key_of(kernel, target))
+def _host(kernel: Kernel, target: Target, key: str) -> Compiled:
+    return native.compiled(kernel, target, key)
 
 
-def _cuda(kernel: Kernel, target: Target) -> Compiled:
+def _cuda(kernel: Kernel, target: Target, key: str) -> Compiled:
     """The kernel for the current device; for the host, with transfers round it, where no device runs it."""
     from . import gpu  # its driver is loaded only where a device is used
 
     reason = gpu.unsupported(kernel)
     if reason is None:
-        return gpu.compiled(kernel, target, key_of(kernel, target))
+        return gpu.compiled(kernel, target, key)
     trace.log(2, f"no device runs this kernel, the host does: {reason}")
     trace.emit("host_kernel", None, reason=reason)
-    return _host(kernel, host_target())
+    return native.compiled(kernel, host_target(), key_of(kernel, host_target()))
 
 
 _MAKERS = {"cuda": _cuda, "host": _host, "interpret": _interpret, "null": _null}

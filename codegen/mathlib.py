@@ -29,6 +29,8 @@ DTYPES = {  # NumPy's type characters -> our names
     for c in "?bBhHiIlLqQefdFD"
 }
 
+_CHARS = {name: c for c, name in reversed(DTYPES.items())}  # the first of several
+
 _umath: Any = numpy._core.umath  # type: ignore[attr-defined]
 _HEAD = ctypes.c_int * 4  # nin, nout, nargs, identity at offset 16
 _FUNCTIONS, _DATA, _COUNT, _TYPES = 32, 40, 48, 64
@@ -53,6 +55,13 @@ def signatures(name: str) -> dict[tuple[str, ...], int]:
         except KeyError:
             continue  # objects, times
     return table
+
+
+def listed(name: str, types: tuple[str, ...]) -> bool:
+    """Whether a ufunc of one result has a loop for these types; where NumPy lists it by its usual characters."""
+    found = ufunc(name)
+    *sources, result = [_CHARS.get(t, "") for t in types]
+    return found is not None and f"{''.join(sources)}->{result}" in found.types
 
 
 @cache

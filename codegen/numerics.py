@@ -31,6 +31,8 @@ faults = _faults.faults
 def _loop(op: str, srcs: Srcs, out: str) -> tuple[str, tuple[str, ...], int] | None:
     """(ufunc, types, which result) of NumPy's loop for the operation."""
     name, which = SPLIT.get(op, (op, 0))
+    if op not in SPLIT and mathlib.listed(op, (*srcs, out)):
+        return op, (*srcs, out), 0
     for types in mathlib.signatures(name):
         if types[: len(srcs)] == srcs and types[len(srcs) + which : len(srcs) + which + 1] == (out,):
             return (name, types, which) if op in SPLIT or len(types) == len(srcs) + 1 else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..codegen.kernel import Kernel
 from ..runtime import trace
 from ..runtime.buffer import Buffer
 from ..runtime.program import Launch, Prepared
@@ -35,6 +36,14 @@ class Recipe(NamedTuple):
 recipes: dict[Key, Recipe] = {}
 
 
+class Told(NamedTuple):
+    """What a stage was made of."""
+
+    kernel: Kernel
+    launch: Launch
+    rest: tuple[Any, ...]  # the stage's sources, scalars, outputs, faults, asides
+
+
 class Recorder:
     """Writes down the steps of an evaluation that is planned afresh."""
 
@@ -44,6 +53,7 @@ class Recorder:
         self.owner: dict[int, int] = {id(leaf.buffer): -1 - n for n, leaf in enumerate(graph.leaves)}
         self.keep: list[Any] = [leaf.buffer for leaf in graph.leaves]  # ids stay unique while they are keys
         self.stages: list[Stage] | None = []
+        self.told: list[Told] | None = []  # None where a stage has copies
         self.kept = graph.kept()
         self.lingering: tuple[int, ...] = ()
         self.cuts = 0
@@ -79,21 +89,32 @@ class Recorder:
         )
         faults = tuple(self.number[id(node)] for node in lowered.faults)
         asides = tuple(buffer.nbytes for buffer in outputs.asides)
-        self.stages.append(
-            Stage(Prepared(launch), sources, scalars, tuple(made), faults, asides, tuple(moves[0]), tuple(moves[1]))
-        )
+        rest = sources, scalars, tuple(made), faults, asides
+        self.stages.append(Stage(Prepared(launch), *rest, tuple(moves[0]), tuple(moves[1])))
+        if any(moves):
+            self.told = None
+        elif self.told is not None:
+            self.told.append(Told(lowered.kernel, launch, rest))
 
     def _copy(self, move: Move, places: dict[int, tuple[int, int]]) -> Copy:
         number = None if move.base is None else self.number[id(move.base)]
         source = places.get(id(move.source)) or _source(self.owner[id(move.source)], [])
         return Copy(source, places[id(move.target)], number, move.view, move.dtype, move.boxed)
 
-    def finish(self, key: Key) -> None:
+    def finish(self, key: Key) -> Recipe | None:
         """Keep what was taken down under `key`."""
-        if self.stages is not None:
-            if len(recipes) >= LIMIT:
-                recipes.clear()
-            recipes[key] = Recipe(tuple(self.stages), self.lingering, self.cuts, self.kept)
+        if self.stages is None:
+            return None
+        recipe = Recipe(tuple(self.stages), self.lingering, self.cuts, self.kept)
+        keep(key, recipe)
+        return recipe
+
+
+def keep(key: Key, recipe: Recipe) -> None:
+    """Have a recipe for graphs of the key from now on."""
+    if len(recipes) >= LIMIT:
+        recipes.clear()
+    recipes[key] = recipe
 
 
 def _source(number: int, mine: list[int]) -> tuple[int, int]:

@@ -110,3 +110,8 @@ def key_of(graph: Graph, place: str) -> Key | None:
         )
         parts += (free, node.kind == UPDATE, buffer.nbytes)
     return tuple(parts)
+
+
+def decided(graph: Graph, key: Any) -> str:
+    """What the key says beside the nodes: how memory may be used, and who is alive."""
+    return repr(key[-2 - 3 * len(graph.leaves) :])

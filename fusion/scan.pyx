@@ -267,3 +267,9 @@ cdef bint sole(Node former, Node update, Node spare, long long held) except -1:
         if o == <PyObject *>former:
             return references(o) - graph.reads.at[n] - 1 == held
     return False
+
+
+def decided(Graph graph, bytes key):
+    """What the key says beside the nodes: how memory may be used, and who is alive."""
+    cdef Py_ssize_t memory = len(key) - 8 * (1 + 3 * len(graph.leaves)), place = memory - 8
+    return key[place - 8 * len(graph.order) : place] + key[memory:]

@@ -15,7 +15,7 @@ from ._site import here
 from ._site import text as line
 from .codegen.compile import compile, device_target, host_target
 from .codegen.kernel import text
-from .fusion import replay, tape
+from .fusion import kept, replay, tape
 from .fusion.lower import Lowered, Pointer, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
 from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, commit, renew
@@ -205,7 +205,9 @@ def _run(
         assert graph is not None
     placement.aim = place = place or _place.choose(graph, wanted, looked)
     key = replay.key_of(graph, place) if trace.events is None and settings.debug < 3 and not settings.check else None
-    recipe = replay.recipes.get(key) if key is not None else None
+    recipe, name = (replay.recipes.get(key), None) if key is not None else (None, None)
+    if recipe is None and key is not None:
+        recipe, name = _from_disk(graph, key, place)
     if recipe is not None:
         replay.run(recipe, graph, faults, consumed)
         return graph.order
@@ -214,8 +216,20 @@ def _run(
     order = pending_order(wanted)
     _plan(wanted, order, faults, consumed, recorder, target(place))
     if key is not None:
-        recorder.finish(key)
+        recipe = recorder.finish(key)
+        if recipe is not None and name is not None:
+            kept.note(name, recorder, recipe)
     return order
+
+
+def _from_disk(graph: replay.Graph, key: replay.Key, place: str) -> tuple[replay.Recipe | None, str | None]:
+    """The recipe that another process kept, and the name under which it is on disk."""
+    aim = target(place)
+    name = kept.name_of(graph, key, place, aim)
+    recipe = kept.load(name, graph, aim) if name is not None else None
+    if recipe is not None:
+        replay.keep(key, recipe)
+    return recipe, name
 
 
 def _plan(

@@ -15,6 +15,7 @@ _OWNER = "OFFARRAY_CACHE_DIR" not in os.environ
 if _OWNER:
     os.environ["OFFARRAY_CACHE_DIR"] = tempfile.mkdtemp(prefix="offarray-tests-")
 
+from offarray.fusion import kept  # noqa: E402
 from offarray.runtime import trace  # noqa: E402
 from offarray.runtime.config import config  # noqa: E402
 
@@ -25,6 +26,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("default"), max_examples=1000)
 hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("default"), max_examples=20)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+kept.LIMIT = 0  # tests plan for themselves; those of recipes on disk have processes of their own
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

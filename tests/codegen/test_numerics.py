@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -384,3 +385,16 @@ def test_remainder_near_multiples(dtype: str) -> None:
         near = numpy.nextafter(x, numpy.full_like(x, numpy.inf * step)) if step else x
         for op in ("remainder", "fmod", "floor_divide"):
             assert not describe(op, [near, y], pair(op, dtype)(near, y), expected(op, near, y))
+
+
+def test_loops_are_found_whichever_way_they_are_looked_up() -> None:
+    for name in sorted(n for n in dir(numpy) if isinstance(getattr(numpy, n), numpy.ufunc)):
+        known, results = mathlib.signatures(name), getattr(numpy, name).nout
+        for types in known:
+            if results > 1:
+                assert not mathlib.listed(name, types)
+            else:
+                assert numerics._loop(name, types[:-1], types[-1]) == (name, types, 0)
+        for types in itertools.product(set(mathlib.DTYPES.values()), repeat=3):
+            if types not in known:
+                assert not mathlib.listed(name, types) and numerics._loop(name, types[:-1], types[-1]) is None
