@@ -1,9 +1,11 @@
 """A kernel made into machine code of the host; imported only when a kernel is not on disk.
 
-in: a kernel and its plan; out: what a launch must know of the plan, and code that can be kept.
+in: a kernel and its plan; out: what a launch must know of the plan, and what makes code that can be kept.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ..runtime.config import settings
 from ..runtime.target import Target
@@ -24,7 +26,11 @@ def facts_of(kernel: Kernel, plan: Plan, choices: bool) -> Facts:
     return Facts(plan.vector, plan.split, plan.finish is not None, state, column, narrow, rows)
 
 
-def code_of(kernel: Kernel, plan: Plan, target: Target, name: str, exact: bool, writes: bool) -> bytes:
-    """Machine code of a plan."""
+def maker(kernel: Kernel, plan: Plan, target: Target, name: str, exact: bool, writes: bool) -> Callable[[int], bytes]:
+    """Machine code of a plan, by the level of LLVM's code generator."""
     module = emit(kernel, plan, target, name, exact, writes)
-    return host.pack(host.build(module.text, target, verify=bool(settings.check)), module.externs)
+
+    def make(level: int) -> bytes:
+        return host.pack(host.build(module.text, target, bool(settings.check), level), module.externs)
+
+    return make

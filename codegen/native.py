@@ -16,7 +16,7 @@ from functools import partial
 from ..runtime import cache as disk
 from ..runtime import threads, trace
 from ..runtime.target import Compiled, Target
-from . import crew, host, prepare
+from . import crew, host, image, prepare, ready
 from .abi import layout
 from .kernel import Kernel, can_rerun
 from .schedule import Facts, Plan, UnsupportedKernel, row_plan, schedule
@@ -77,13 +77,26 @@ class Build:
                 return made
             except (LookupError, EOFError, TypeError, ValueError) as error:
                 trace.log(1, f"code from disk is made anew: {error}")  # another C library, or another system
-        from .build import code_of
+        from .build import maker
 
         kernel = self.kernel()
-        code = code_of(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
-        disk.store(self.key, marshal.dumps((tuple(self.facts), code), 2))
+        make = maker(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
         trace.count("compiles")
-        return host.callables(code, self.name, self.facts.finish)
+        if host.QUICK < host.OPT and ready.here() and image.loadable() and prepare.spare():
+            try:
+                made, improve = host.passing(make(host.QUICK), self.name, self.facts.finish)
+            except image.Refused as error:
+                trace.log(1, f"LLVM's linker loads all code: {error}")
+            else:
+                prepare.later(lambda: improve(self._better(make)))
+                return made
+        return host.callables(self._better(make), self.name, self.facts.finish)
+
+    def _better(self, make: Callable[[int], bytes]) -> bytes:
+        """The code that is kept."""
+        code = make(host.OPT)
+        disk.store(self.key, marshal.dumps((tuple(self.facts), code), 2))
+        return code
 
 
 def _stored(key: str) -> tuple[Facts, bytes | None] | None:

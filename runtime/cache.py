@@ -23,6 +23,7 @@ MAGIC = b"offarray code 2\n"  # changes with the format of the file
 _SIZE = 32  # bytes of a digest
 _HEADER = len(MAGIC) + _SIZE
 _FRESH = 3600  # seconds for which a use need not be noted again
+_LATELY = 600  # seconds
 SELDOM = 256  # one in so many first stores of a process looks at the size of the folder
 
 _number = 0  # of the files that this process has written
@@ -134,6 +135,15 @@ def load(key: str, counted: bool = True) -> bytes | None:
     if counted:
         trace.count("cache_hits")
     return data
+
+
+def lately() -> bool:
+    """Whether something new was stored in the last minutes: then more is likely to come."""
+    place = folder() if settings.cache else None
+    try:
+        return place is not None and time.time() - os.stat(place).st_mtime < _LATELY
+    except OSError:
+        return False
 
 
 def store(key: str, data: bytes) -> None:

@@ -15,6 +15,7 @@ _OWNER = "OFFARRAY_CACHE_DIR" not in os.environ
 if _OWNER:
     os.environ["OFFARRAY_CACHE_DIR"] = tempfile.mkdtemp(prefix="offarray-tests-")
 
+from offarray.codegen import host  # noqa: E402
 from offarray.fusion import kept  # noqa: E402
 from offarray.runtime import trace  # noqa: E402
 from offarray.runtime.config import config  # noqa: E402
@@ -28,6 +29,7 @@ hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("defa
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+host.QUICK = host.OPT  # tests run the code that stays; those of code made quickly say so
 kept.LIMIT = 0  # tests plan for themselves; those of recipes on disk have processes of their own
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy
 
-from offarray.codegen import mathlib, numerics
+from offarray.codegen import host, mathlib, numerics
 from offarray.codegen.text import SIZES, Code, Reg
 from offarray.runtime.target import Target
 
@@ -19,6 +19,7 @@ llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
 Emitter = Callable[[Code, tuple[Reg, ...]], Reg]
+Function = Callable[..., numpy.ndarray[Any, Any]]
 
 
 def dtype_of(name: str) -> numpy.dtype[Any]:
@@ -34,11 +35,14 @@ def target() -> Target:
     return Target("host", llvm.get_host_cpu_name(), features.flatten(), vector)
 
 
+LEVELS = (host.OPT, 0)  # of LLVM's code generator: code that stays, and code that is made quickly
+
+
 @functools.cache
-def machine() -> llvm.TargetMachine:
+def machine(level: int) -> llvm.TargetMachine:
     """A code generator for it."""
-    host = target()
-    return llvm.Target.from_default_triple().create_target_machine(host.arch, host.features, opt=1, jit=True)
+    kind = target()
+    return llvm.Target.from_default_triple().create_target_machine(kind.arch, kind.features, opt=level, jit=True)
 
 
 class Case(NamedTuple):
@@ -103,27 +107,44 @@ def _function(code: Code, name: str, case: Case) -> str:
 
 
 _serial = itertools.count()
-_engines: list[Any] = []
+_engines: dict[int, Any] = {}
 
 
-def build(cases: Sequence[Case]) -> list[Callable[..., numpy.ndarray[Any, Any]]]:
+def build(cases: Sequence[Case]) -> list[Function]:
     """Compiled functions: arrays of equal length -> array."""
     code = Code(target())
     first = next(_serial)
     names = [f"f{first}_{k}" for k in range(len(cases))]
     text = code.module(*(_function(code, n, c) for n, c in zip(names, cases, strict=True)))
-    module = llvm.parse_assembly(text)
-    module.verify()
     for symbol in code.externs:
         llvm.add_symbol(symbol, mathlib.resolve(symbol))
-    if not _engines:
-        _engines.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine()))
-    _engines[0].add_module(module)
-    _engines[0].finalize_object()
-    return [_caller(_engines[0].get_function_address(n), c) for n, c in zip(names, cases, strict=True)]
+    found: list[list[int]] = []
+    for level in LEVELS:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        if level not in _engines:
+            _engines[level] = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine(level))
+        _engines[level].add_module(module)
+        _engines[level].finalize_object()
+        found.append([_engines[level].get_function_address(n) for n in names])
+    return [_both(_caller(a, c), _caller(b, c)) for a, b, c in zip(*found, cases, strict=True)]
 
 
-def _caller(address: int, case: Case) -> Callable[..., numpy.ndarray[Any, Any]]:
+def _both(usual: Function, quick: Function) -> Function:
+    """The function of either level, which have to agree."""
+
+    def call(*arrays: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+        result, other = usual(*arrays), quick(*arrays)
+        numpy.testing.assert_array_equal(other, result)
+        if result.dtype.kind == "f":
+            known = ~numpy.isnan(result)
+            numpy.testing.assert_array_equal(numpy.signbit(other[known]), numpy.signbit(result[known]))
+        return result
+
+    return call
+
+
+def _caller(address: int, case: Case) -> Function:
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(case.srcs) + 1), ctypes.c_int64)(address)
 
     def call(*arrays: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:

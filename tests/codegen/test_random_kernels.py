@@ -8,7 +8,9 @@ from typing import Any
 import numpy
 import pytest
 
+from offarray.codegen import host, image, prepare, ready
 from offarray.codegen.compile import host_target, supported
+from offarray.runtime.config import config
 from offarray.runtime.target import Target
 
 from .kernels import Array, Builder, ranges
@@ -155,3 +157,29 @@ def test_random_kernels(group: int) -> None:
             assert [x.tobytes() for x in again] == [x.tobytes() for x in result]
             assert faults == expected_faults
     assert refused < COUNT // 4
+
+
+@pytest.mark.skipif(not (ready.here() and image.loadable() and prepare.spare()), reason="no code is made quickly here")
+@pytest.mark.parametrize("group", range(12, 15))
+def test_code_that_is_made_quickly_gives_way_to_the_same_bits(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "QUICK", 0)
+    monkeypatch.setattr(prepare, "PAUSE", 1e9)  # not before it is asked for
+    levels: list[int] = []
+    plain = host.build
+    monkeypatch.setattr(host, "build", lambda *args: levels.append(args[3]) or plain(*args))
+    with config(cache=False):
+        for seed in range(group * COUNT, (group + 1) * COUNT):
+            author = Author(seed)
+            if supported(author.k.kernel()):
+                continue
+            before = [o.copy() for o in author.outputs]
+            expected_faults, expected = launch(author, before, INTERPRET)
+            del levels[:]
+            faults, result = launch(author, before, host_target())
+            assert 0 in levels and host.OPT not in levels
+            same(author, result, expected)
+            prepare.finish()
+            assert levels.count(host.OPT) == levels.count(0)
+            again_faults, again = launch(author, before, host_target())
+            assert [x.tobytes() for x in again] == [x.tobytes() for x in result]
+            assert again_faults == faults == expected_faults
