@@ -390,19 +390,20 @@ def pending_readers(base: Base, update: Node, taped: Collection[int]) -> bool:
     return _readers(base) - inside - (id(base.node) in taped) > _UNREAD
 
 
-def lasting(base: Base, update: Node, taped: Collection[int]) -> bool:
-    """Whether a value below `update` that needs the current version of `base` can still be asked for afterwards.
+def lasting(base: Base, update: Node, taped: Collection[int]) -> list[Node]:
+    """Values below `update` that need the current version of `base` and can still be asked for afterwards.
 
-    It would be worked out again from memory that the update has overwritten.
+    They have to be kept when they are computed: later the memory that they need is overwritten.
     """
+    found: list[Node] = []
     liveness = Liveness([update], pending_order([update]), taped)
     needs: set[int] = set()
     for node in liveness.order:
         if node is not update and any(source is base.node or id(source) in needs for source in node.src):
             needs.add(id(node))
             if id(node) in taped and liveness.live(node):
-                return True
-    return False
+                found.append(node)
+    return found
 
 
 def _uses(node: Node, base: Base) -> int:

@@ -218,7 +218,7 @@ cpdef object key_of(Graph graph, object place):
 
 
 cdef bint sole(Node former, Node update, Node spare, long long held) except -1:
-    """Whether what `update` is made of alone needs `former`, and nobody can ask for any of it afterwards.
+    """Whether `update` alone needs `former`; what it is made of and somebody can ask for afterwards is then kept.
 
     Parameters
     ----------
@@ -232,15 +232,20 @@ cdef bint sole(Node former, Node update, Node spare, long long held) except -1:
     cdef Graph graph = scan([update])
     if graph is None:
         return False
-    cdef long long base = base_ - SPAN_
+    cdef long long base = base_ - SPAN_, known
     cdef Py_ssize_t n, m, count = PyList_GET_SIZE(graph.order)
     cdef PyObject *o
     cdef PyObject *value = PyTuple_GET_ITEM(update.src, PyTuple_GET_SIZE(update.src) - 1)
     cdef tuple sources
-    cdef bint more = True, needs
-    cdef long long known
+    cdef bint more = False, needs
     cdef bytearray found = bytearray(count)
     cdef char *needing = found
+    for n in range(PyList_GET_SIZE(graph.leaves)):
+        o = PyList_GET_ITEM(graph.leaves, n)
+        if o == <PyObject *>former:
+            more = references(o) - graph.reads.at[n] - 1 == held
+    if not more:
+        return False
     while more:
         more = False
         for n in range(count - 1, 0, -1):
@@ -255,18 +260,13 @@ cdef bint sole(Node former, Node update, Node spare, long long held) except -1:
                 )
             if needs:
                 needing[n] = more = True
-    sources = None
     for n in range(1, count):
         o = PyList_GET_ITEM(graph.order, n)
         if needing[n] and o != value:
             known = graph.uses.at[n] + 1 + (<Node>o).taped + 2 * (o == <PyObject *>spare)
             if references(o) > known:
-                return False
-    for n in range(PyList_GET_SIZE(graph.leaves)):
-        o = PyList_GET_ITEM(graph.leaves, n)
-        if o == <PyObject *>former:
-            return references(o) - graph.reads.at[n] - 1 == held
-    return False
+                (<Node>o).demanded += 1  # later, the memory that it needs is overwritten
+    return True
 
 
 def decided(Graph graph, bytes key):

@@ -287,8 +287,8 @@ def public(
     always = name in CALLBACKS
     enter(name, run)
     joins = name in JOINS
-    direct = door is host and writes is None and not always and name not in GROWING
-    asks = direct and not COMPILED  # else the front has asked
+    direct = door is host and not writes and not always and name not in GROWING
+    asks = direct and writes is None and not COMPILED  # else the front has asked
     if isinstance(real, types.BuiltinFunctionType):
         return _converter(real, name, run, door)  # type: ignore[no-any-return]
 
@@ -313,7 +313,9 @@ def public(
 
     made = dressed(call, real)
     if direct:
-        made = COUNTERPART[real] = front(made, run, name=name, joins=joins, told=name in TEXTS, **rules(run))
+        made = COUNTERPART[real] = front(
+            made, run, name=name, joins=joins, told=name in TEXTS, writes=writes == 0, **rules(run)
+        )
     # what a subclass's super().__array_function__ calls
     made._implementation = lambda *args, **kwargs: step(name, impl, args, kwargs, door)
     return made  # type: ignore[no-any-return]

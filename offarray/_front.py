@@ -18,7 +18,8 @@ def front(late: Callable[..., Any], real: Callable[..., Any], **how: Any) -> Cal
     Parameters
     ----------
     **how
-        Its `name`; what `_reach` says of it: `free`, `light`, `wide`, `joins`, `told`; `bare` if it gives no arrays.
+        Its `name`; what `_reach` says of it: `free`, `light`, `wide`, `joins`, `told`; `bare` if it gives no arrays;
+        `writes` if it writes its first operand.
     """
     return late
 

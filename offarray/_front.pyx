@@ -112,7 +112,7 @@ cdef class Front:
     """What stands for a function of NumPy's or a method."""
 
     cdef object real, late, name
-    cdef bint free, light, wide, joins, bare, told
+    cdef bint free, light, wide, joins, bare, told, writes
     cdef dict __dict__
     cdef object __weakref__
     cdef void *call
@@ -121,6 +121,7 @@ cdef class Front:
         self.late, self.real, self.name = late, real, how.get("name", "")
         self.free, self.light, self.wide = how.get("free", 0), how.get("light", 0), how.get("wide", 0)
         self.joins, self.bare, self.told = how.get("joins", 0), how.get("bare", 0), how.get("told", 0)
+        self.writes = how.get("writes", 0)
         self.call = <void *>call_front
 
     def __call__(self, *args, **kwargs):
@@ -199,7 +200,7 @@ cdef object call_front(PyObject *callable, PyObject **args, size_t flagged, PyOb
         first = 1
         real[0] = args[0]
     x = <Handle>args[first]
-    if not ready(x):
+    if not ready(x) or (me.writes and x.mark != HOSTED and not handles.kept_alone(x)):
         return slow(me, args, count, flagged, names)
     real[first] = a = <PyObject *>x.array
     room = eager_size - size_of(a)

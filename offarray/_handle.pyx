@@ -9,6 +9,7 @@ cimport cython
 from cpython.bool cimport PyBool_Check
 from cpython.complex cimport PyComplex_CheckExact
 from cpython.float cimport PyFloat_CheckExact
+from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport (
     PyObject, PyObject_GetItem, PyObject_RichCompare, PyObject_SetItem, PyTypeObject, Py_TYPE,
@@ -194,6 +195,39 @@ cdef inline bint picks(Handle key):
         return False
     cdef PyObject *a = <PyObject *>key.array
     return axes_of(a) > 0 and num_of(descr_of(a)) <= LAST_INTEGER and size_of(a) <= eager_size
+
+
+cdef bint counts(list key):
+    """Whether a list holds integers alone."""
+    for k in key:
+        if not PyLong_CheckExact(k):
+            return False
+    return True
+
+
+cdef object plain_key(object key):
+    """An index with lists of integers or small arrays at hand, as NumPy takes it; None for any other."""
+    cdef list items
+    cdef bint fancy = False
+    if PyList_CheckExact(key):
+        return key if counts(<list>key) else None
+    if not PyTuple_CheckExact(key):
+        return None
+    items = []
+    for k in <tuple>key:
+        if is_handle(k):
+            if not picks(<Handle>k):
+                return None
+            fancy = True
+            k = (<Handle>k).array
+        elif PyList_CheckExact(k):
+            if not counts(<list>k):
+                return None
+            fancy = True
+        elif not simple(k) or PyTuple_CheckExact(k):
+            return None
+        items.append(k)
+    return tuple(items) if fancy else None
 
 
 cdef void scatter(Handle x) noexcept:
@@ -528,7 +562,7 @@ cdef class Handle:
 
     def __getitem__(self, key):
         cdef PyObject *root
-        cdef object a, r
+        cdef object a, r, picked
         if waiting != NULL:
             if self.mark == WAITING:
                 end(self)
@@ -545,9 +579,15 @@ cdef class Handle:
                     return fresh(r)
                 if root == <PyObject *>a or root == base_of(<PyObject *>a):
                     return view(r, self)
-            elif is_handle(key) and size_of(<PyObject *>a) <= eager_size and picks(<Handle>key):
-                if num_of(descr_of(<PyObject *>a)) != OBJECTS:
-                    r = PyObject_GetItem(a, (<Handle>key).array)
+            elif size_of(<PyObject *>a) <= eager_size and num_of(descr_of(<PyObject *>a)) != OBJECTS:
+                if is_handle(key):
+                    picked = (<Handle>key).array if picks(<Handle>key) else None
+                else:
+                    picked = plain_key(key)
+                if picked is not None:
+                    r = PyObject_GetItem(a, picked)
+                    if <PyObject *>Py_TYPE(r) != array_class:
+                        return r
                     root = base_of(<PyObject *>r)
                     if root == NULL:
                         return fresh(r)
@@ -560,20 +600,27 @@ cdef class Handle:
         cdef Handle y
         cdef Py_ssize_t size
         cdef bint alone
+        cdef object picked
         if waiting != NULL:
             if is_handle(value) and (<Handle>value).mark == WAITING and simple(key):
                 alone = only(<PyObject *>value)
                 if store(self, key, <Handle>value, alone):
                     return
             end_all()
-        if is_handle(key) and owned(self) and size_of(<PyObject *>self.array) <= eager_size and picks(<Handle>key):
-            if is_scalar(value):
-                PyObject_SetItem(self.array, (<Handle>key).array, value)
+        if not simple(key) and owned(self) and size_of(<PyObject *>self.array) <= eager_size:
+            if is_handle(key):
+                picked = (<Handle>key).array if picks(<Handle>key) else None
+            else:
+                picked = plain_key(key)
+            if picked is None:
+                pass
+            elif is_scalar(value):
+                PyObject_SetItem(self.array, picked, value)
                 return
-            if is_handle(value) and num_of(descr_of(<PyObject *>self.array)) != OBJECTS:
+            elif is_handle(value) and num_of(descr_of(<PyObject *>self.array)) != OBJECTS:
                 y = <Handle>value
                 if ready(y) and size_of(<PyObject *>y.array) <= eager_size:
-                    PyObject_SetItem(self.array, (<Handle>key).array, y.array)
+                    PyObject_SetItem(self.array, picked, y.array)
                     return
         if self.mark == HOSTED and simple(key):  # nothing is pending on its memory
             size = size_of(<PyObject *>self.array)

@@ -405,8 +405,8 @@ def install(cls: Any) -> None:
         method.__qualname__ = f"ndarray.{name}"
         method.__doc__ = getattr(RealArray, name).__doc__
         method.__wrapped__ = real = getattr(RealArray, name)  # what inspect.signature reads
-        often = name in READS or name in LEAVES
-        told = {"name": "ndarray." + name, "bare": name in LEAVES}
+        often = name in READS or name in LEAVES or name in WRITES
+        told = {"name": "ndarray." + name, "bare": name in LEAVES, "writes": name in WRITES}
         setattr(cls, name, front(method, real, **told, **rules(real)) if often else method)
     # a value is held here, by its caller in C and by `result`
     _front.learn(lambda value, handles: result(value, Handles(handles), 4))

@@ -422,9 +422,14 @@ def _replaces(x: ndarray, view: View) -> bool:
 
 
 def _is_read(base: Base, update: Node) -> bool:
-    """Whether somebody may still need what `update` overwrites, for another value than the one that it writes."""
-    taped = tape.taped()
-    return pending_readers(base, update, taped) or lasting(base, update, taped)
+    """Whether a value that has nothing to do with the one that `update` writes needs what is overwritten."""
+    return pending_readers(base, update, tape.taped())
+
+
+def _keep(base: Base, update: Node) -> None:
+    """Have values that `update` is made of, and that may be asked for when it has overwritten the base, kept."""
+    for node in lasting(base, update, tape.taped()):
+        node.demanded += 1
 
 
 def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
@@ -434,8 +439,9 @@ def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
     with _evaluate.lock:
         update = Node(UPDATE, "in place", x._dtype, view.shape, (base.node, value), view, 0, site)
         del value
-        if _is_read(base, update):
+        if _is_read(base, update) or lasting(base, update, tape.taped()):
             tape.compact(thorough=True)  # values that died since an evaluation are no readers
+            _keep(base, update)
         if _is_read(base, update):
             most = 2 * update.nbytes >= base.node.nbytes
             if most and not (base.node.buffer and base.node.buffer.shared):

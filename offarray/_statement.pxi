@@ -824,7 +824,7 @@ cdef bint store(Handle x, object key, Handle value, bint alone) except -1:
     """`x[key] = value` of a value that waits, by one kernel; false where it is to be done otherwise."""
     if value.spot:
         used(value.spot, STORED)
-    if not alone or not private(x):
+    if not alone or not private(x) or not flags_of(<PyObject *>x.array) & WRITEABLE:
         return False
     t = PyObject_GetItem(x.array, key)
     return write(t, value)

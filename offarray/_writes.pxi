@@ -121,7 +121,9 @@ cdef bint write_item(Handle x, object key, object value) except -1:
         return False
     if x.mark == HOSTED and (at_hand or x.first != NULL):
         return False  # NumPy's; and what has views in host mode gets a base the long way
-    if kept_alone(x) and at_hand:
+    if at_hand and kept_alone(x):
+        if not flags_of(<PyObject *>x.array) & WRITEABLE:
+            return False  # which NumPy says before it looks at the key
         t = PyObject_GetItem(x.array, key)
         if type(t) is not numpy.ndarray:
             if y is None:

@@ -90,3 +90,29 @@ def test_a_result_in_c_order_is_the_whole_of_its_base(make: Any) -> None:
     with config(device="cpu", eager_size=0, faults="deferred"):
         made = make(np.array(numpy.arange(6.0 * N).reshape(6, N)))
         assert made._base.node.shape is made._shape
+
+
+def test_a_field_that_waits_is_kept_where_its_source_is_overwritten() -> None:
+    """No copy of the base: what was recorded from its old value is computed beside the write."""
+
+    def step(h: Any, e: Any) -> None:
+        h -= 0.5 * (e[1:] - e[:-1])  # all of a base: recorded
+        e[1:-1] = 0.9 * e[1:-1] + 0.5 * (h[:-1] - h[1:])
+
+    start = numpy.sin(numpy.arange(2.0 * N))
+    theirs = [start[: N - 1].copy(), start[N:].copy()]
+    with config(device="cpu", eager_size=0, faults="deferred"):
+        ours = [np.array(a) for a in theirs]
+        for _ in range(3):
+            step(*ours)
+            step(*theirs)
+        places, before = [x._base.node.buffer.address for x in ours], trace.stats()
+        for _ in range(5):
+            step(*ours)
+            step(*theirs)
+        assert [x._base.node.buffer.address for x in ours] == places
+        after = trace.stats()
+        assert after["host_bytes"] == before["host_bytes"]
+        assert after["kernels"] - before["kernels"] <= 5 * 3
+    for a, b in zip(ours, theirs, strict=True):
+        numpy.testing.assert_allclose(a, b, rtol=1e-13)

@@ -79,3 +79,23 @@ def test_writes(statement: str, how: str, setting: Callable[[], Any]) -> None:
 @pytest.fixture(params=({}, {"eager_size": 0}, {"wait_size": 0}, {"wait_size": 1 << 40}), ids=str)
 def setting(request: pytest.FixtureRequest) -> Callable[[], Any]:
     return lambda: twice.settings(**request.param)
+
+
+@pytest.mark.parametrize("how", ("never", "once", "still"))
+@pytest.mark.parametrize(
+    "write", ("x[9] = 1", "x[9] = y[0]", "x[9] = y[0] * 2.0 + 1.0", "x[9] += 1", "x[[9]] = 1", "x[m] = 1")
+)
+def test_read_only_is_said_first(write: str, how: str, setting: Callable[[], Any]) -> None:
+    """Of an array that may not be written, before anybody looks at the index or the value."""
+
+    def body(np: Any) -> Any:
+        x, y = np.arange(12.0).reshape(4, 3), np.ones((4, 3))
+        kept = numpy.asarray(x) if how != "never" else None
+        if how == "once":
+            del kept
+        x.flags.writeable = False
+        names = {"x": x, "y": y, "m": np.zeros((7, 7), bool)}
+        return [twice.caught(lambda: exec(write, names)) for _ in range(4)], x
+
+    with setting():
+        twice.same(body)

@@ -38,7 +38,7 @@ class Careless:
 # name -> (module, attribute, replacement): what is forgotten
 MUTANTS: dict[str, tuple[str, str, Any]] = {
     "readers of the version that is overwritten": ("offarray._record", "pending_readers", answer(False)),
-    "live values below a write": ("offarray._record", "lasting", answer(False)),
+    "live values below a write": ("offarray._record", "lasting", answer(())),
     "readers before NumPy writes": ("offarray._record", "unread", answer(True)),
     "overlap of a write with what it reads": ("offarray.fusion.memory", "_harmless", answer(True)),
     "memory that others see": ("offarray.runtime.buffer.Buffer", "shared", property(answer(False))),
