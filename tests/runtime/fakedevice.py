@@ -116,7 +116,7 @@ class FakeDevice:
         pass
 
 
-def _compiled(kernel: Kernel, target: Target) -> Compiled:
+def _compiled(kernel: Kernel, target: Target, key: str = "") -> Compiled:
     cut = split.outermost(kernel, lambda piece: _compiled(piece, target))
     made = interpret.compiled(kernel, target)
 

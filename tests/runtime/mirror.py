@@ -38,7 +38,7 @@ def _image(pointer: int) -> tuple[int, Any]:
     return first, image
 
 
-def mirrored(kernel: Kernel, target: Target) -> Compiled:
+def mirrored(kernel: Kernel, target: Target, key: str = "") -> Compiled:
     """The kernel interpreted on images of its operands' memory, which goes back when it has run."""
     made = interpret.compiled(kernel, target)
     written = {store.operand for store in kernel.stores}
