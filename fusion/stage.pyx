@@ -192,7 +192,8 @@ cdef int shares_of(Stage stage, object known) except -1:
         share = SHARE
         if seconds < 2 * SHARE:
             return 1
-    owed += seconds
+    if known is not None:
+        owed += seconds
     workers = len(threads._workers)
     ready = max(workers + 1, <long long>(seconds / (START * SHARE)))
     if ready <= workers + 1 and owed >= START * SHARE:

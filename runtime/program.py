@@ -359,11 +359,13 @@ def _shares(compiled: Compiled, units: int, nbytes: int) -> int:
     global _owed
     if compiled.target.kind != "host":
         return 1
-    work = _pace.get(compiled.key, _GUESS) * nbytes
+    known = _pace.get(compiled.key)
+    work = (_GUESS if known is None else known) * nbytes
     share = QUICK if _clock() - _last < threads.NEAR else SHARE
     if work < 2 * share:
         return 1
-    _owed += work
+    if known is not None:  # starting a worker for a guess would make a process' first launch several times as long
+        _owed += work
     ready = max(threads.started() + 1, int(work / (START * SHARE)))
     if ready <= threads.started() + 1 and _owed >= START * SHARE:
         ready, _owed = threads.started() + 2, 0.0

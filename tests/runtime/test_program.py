@@ -220,6 +220,17 @@ def test_many_launches_are_worth_a_worker_too(monkeypatch: pytest.MonkeyPatch) -
         assert [program._shares(compiled, 8, 1001) for _ in range(7)] == [1, 1, 2, 1, 1, 2, 1]
 
 
+def test_a_guess_is_worth_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = kernel(double, units=8)
+    monkeypatch.setattr(program, "_pace", {})
+    monkeypatch.setattr(threads, "started", lambda: 0)
+    monkeypatch.setattr(program, "_owed", 0.0)
+    with config(threads=4):
+        assert [program._shares(compiled, 8, 2_400_000) for _ in range(7)] == [1] * 7
+        program._pace[compiled.key] = 2e-10
+        assert program._shares(compiled, 8, 2_400_000) == 2
+
+
 def test_a_kernel_that_was_slow_once_goes_back_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "_pace", {})
     program._learn("k", 1e-6, 1)
