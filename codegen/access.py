@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from . import partial
 from .abi import Layout
 from .follow import run
 from .frame import Frame, begin, branch, lanes_of, parts, phi, repeat, whole
 from .kernel import STRIDED, UNIT, Kernel, Load
+from .partial import Count
 from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
 
 LINE = 64  # bytes of a cache line
@@ -251,11 +253,13 @@ class Memory:
             vectors.append(vector)
         return whole(vectors)
 
-    def _double(self, frame: Frame) -> str:
+    def _double(self, frame: Frame) -> Count:
         """The mask with every lane twice: of interleaved complex parts."""
-        n = frame.lanes
+        code, n = self.code, frame.lanes
+        assert frame.mask is not None
         twice = mask([k // 2 for k in range(2 * n)])
-        return self.code.op(f"shufflevector <{n} x i1> {frame.mask}, <{n} x i1> poison, {twice}")
+        both = code.op(f"shufflevector <{n} x i1> {frame.mask}, <{n} x i1> poison, {twice}")
+        return Count(both, code.op(f"add i64 {frame.mask.left}, {frame.mask.left}"))
 
     def read(self, frame: Frame, dtype: str, where: str) -> Reg:
         """Neighbouring lanes, those inside the mask."""
@@ -263,14 +267,19 @@ class Memory:
         if frame.mask is None:
             return code.read(dtype, where, 1)
         if dtype in PARTS:
-            wide = vtype(PARTS[dtype], 2 * lanes)
-            both = self._masked_load(wide, where, f"<{2 * lanes} x i1>", self._double(frame))
+            both = self._masked_load(vtype(PARTS[dtype], 2 * lanes), where, self._double(frame))
             return code.split(PARTS[dtype], both)
-        value = self._masked_load(mtype(dtype, lanes), where, f"<{lanes} x i1>", frame.mask)
+        value = self._masked_load(mtype(dtype, lanes), where, frame.mask)
         return code.from_byte(value) if dtype == "b1" else value
 
-    def _masked_load(self, type: str, where: str, mask_type: str, lanes: str) -> str:
-        arguments = (("ptr", where), ("i32", "1"), (mask_type, lanes), (type, "zeroinitializer"))
+    def _masks(self, type: str) -> bool:
+        return partial.masks(self.code.target.features, type[1:-1].split(" x ")[1])
+
+    def _masked_load(self, type: str, where: str, mask: Count) -> str:
+        if not self._masks(type):
+            return partial.load(self.code, type, where, mask.left)
+        lanes = type[1:-1].split(" x ")[0]
+        arguments = (("ptr", where), ("i32", "1"), (f"<{lanes} x i1>", str(mask)), (type, "zeroinitializer"))
         return self.code.call(type, f"llvm.masked.load.{_suffix(type)}.p0", *arguments)
 
     def write(self, frame: Frame, dtype: str, where: str, value: Reg) -> None:
@@ -280,11 +289,15 @@ class Memory:
             code.write(dtype, value, where, 1)
             return
         if isinstance(value, tuple):
-            type, mask_type, select = vtype(PARTS[dtype], 2 * lanes), f"<{2 * lanes} x i1>", self._double(frame)
+            type, lanes, select = vtype(PARTS[dtype], 2 * lanes), 2 * lanes, self._double(frame)
             value = code.join(PARTS[dtype], value)
         else:
-            type, mask_type, select = mtype(dtype, lanes), f"<{lanes} x i1>", frame.mask
+            type, select = mtype(dtype, lanes), frame.mask
             value = code.to_byte(value) if dtype == "b1" else value
+        if not self._masks(type):
+            partial.store(code, type, where, select.left, value)
+            return
+        mask_type = f"<{lanes} x i1>"
         name = f"llvm.masked.store.{_suffix(type)}.p0"
         code.declare(f"declare void @{name}({type}, ptr, i32, {mask_type})")
         code.add(f"call void @{name}({type} {value}, ptr {where}, i32 1, {mask_type} {select})")
@@ -298,6 +311,9 @@ class Memory:
             assert isinstance(first, str) and isinstance(other, str)
             return first, other
         code, lanes, type = self.code, frame.lanes, mtype(dtype, frame.lanes)
+        if not self._masks(type):
+            value = partial.load(code, type, where, _count(frame), offsets)
+            return code.from_byte(value) if dtype == "b1" else value
         places = code.op(f"getelementptr i8, ptr {where}, <{lanes} x i64> {offsets}")
         chosen = frame.mask or "splat (i1 true)"
         value = code.call(
@@ -317,11 +333,19 @@ class Memory:
         if dtype == "b1":
             value = code.to_byte(value)
         type = mtype(dtype, lanes)
+        if lanes > SINGLY or not self._masks(type):
+            partial.store(code, type, where, _count(frame), value, offsets)
+            return
         places = code.op(f"getelementptr i8, ptr {where}, <{lanes} x i64> {offsets}")
         name = f"llvm.masked.scatter.{_suffix(type)}.v{lanes}p0"
         code.declare(f"declare void @{name}({type}, <{lanes} x ptr>, i32, <{lanes} x i1>)")
         chosen = frame.mask or "splat (i1 true)"
         code.add(f"call void @{name}({type} {value}, <{lanes} x ptr> {places}, i32 1, <{lanes} x i1> {chosen})")
+
+
+def _count(frame: Frame) -> str:
+    """How many lanes are inside the mask."""
+    return frame.mask.left if frame.mask is not None else str(frame.lanes)
 
 
 def _suffix(type: str) -> str:

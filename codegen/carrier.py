@@ -10,6 +10,7 @@ from .folds import LANES, Kind, Slots, across, better, choose, join, positions
 from .frame import Frame, State, begin, branch, counted, lesser, name, phi, repeat
 from .kernel import Fold
 from .panels import Panels, suits
+from .partial import Count
 from .schedule import Loop, values_in
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Carrier(Packing):
         packing = Packing({n: kinds[n] for n in inside}, inside)
         base = self.prepare(shape.main)
 
-        def body(index: str, mask: str | None, flat: State, bail: str | None) -> State:
+        def body(index: str, mask: Count | None, flat: State, bail: str | None) -> State:
             return packing.flat(self._step(base, index, mask, packing.cut(flat), memory, bail))
 
         begin_with = {n: states[n] if n in self.loop.scans else kinds[n].identity(k) for n, k in inside.items()}
@@ -149,7 +150,7 @@ class Carrier(Packing):
         return base
 
     def _step(
-        self, base: Frame, index: str, mask: str | None, now: States, memory: dict[int, Slots], bail: str | None
+        self, base: Frame, index: str, mask: Count | None, now: States, memory: dict[int, Slots], bail: str | None
     ) -> States:
         """One vector of the loop."""
         loop, code = self.loop, self.code
@@ -173,17 +174,17 @@ class Carrier(Packing):
                 result[n] = state
         return result
 
-    def mask(self, index: str, stop: str, lanes: int) -> str:
+    def mask(self, index: str, stop: str, lanes: int) -> Count:
         """Which lanes lie below `stop`."""
         code = self.code
         left = lesser(code, code.op(f"sub i64 {stop}, {index}"), str(lanes))
         every = repeat(code, "i16", lanes, code.op(f"trunc i64 {left} to i16"))
         steps = ", ".join(f"i16 {k}" for k in range(lanes))
-        return code.op(f"icmp ult <{lanes} x i16> <{steps}>, {every}")
+        return Count(code.op(f"icmp ult <{lanes} x i16> <{steps}>, {every}"), left)
 
     def _masked(
         self, start: str, stop: str, lanes: int, types: list[str], state: State,
-        body: Callable[[str, str | None, State, str | None], State],
+        body: Callable[[str, Count | None, State, str | None], State],
     ) -> State:  # fmt: skip
         def step(index: str, flat: State) -> State:
             return body(index, self.mask(index, stop, lanes), flat, None)
@@ -209,7 +210,7 @@ class Carrier(Packing):
 
     def _fast_and_slow(
         self, start: str, stop: str, lanes: int, types: list[str], state: State,
-        body: Callable[[str, str | None, State, str | None], State],
+        body: Callable[[str, Count | None, State, str | None], State],
     ) -> State:  # fmt: skip
         """Whole vectors in a small loop; the masked end, and vectors with faults, in a body apart."""
         code = self.code

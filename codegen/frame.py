@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .partial import Count
 from .text import Code, Reg, mask
 
 State = list[str]  # registers of a fold's or a scan's state, complex parts and positions side by side
@@ -24,7 +25,7 @@ class Frame:
         Register of the index along each open axis; along the vector axis that of the first lane.
     lanes : int
         Lanes of the open vector loop, 1 if none is open.
-    mask : str or None
+    mask : Count or None
         Register of the lanes inside the extent; None if all are.
     entry, carry : dict
         States of the scans that open loops carry: when the present index began, and now.
@@ -36,7 +37,7 @@ class Frame:
         self.places: dict[tuple[str, int], tuple[str, int]] = {}
         self.index: dict[int, str] = {}
         self.lanes = 1
-        self.mask: str | None = None
+        self.mask: Count | None = None
         self.entry: dict[int, State] = {}
         self.carry: dict[int, State] = {}
 

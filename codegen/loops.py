@@ -25,6 +25,7 @@ Run = Callable[[str, str, States], States]
 
 # Loops of nothing but cheap operations are unrolled by wider vectors.
 FEW = 12  # so many operations are a small loop body
+INDEXED = 4  # bytes that an element counts for at least where indices are computed
 MANY = 400  # beyond this a loop is written once, masked, instead of twice
 
 
@@ -42,6 +43,8 @@ class Loops:
         for n, (value, dom) in enumerate(zip(emitter.kernel.values, emitter.domains, strict=True)):
             if self.vector >= 0 and dom >> self.vector & 1 and n not in apart:
                 largest = max(largest, SIZES[PARTS.get(value.dtype, value.dtype)])
+        if apart:  # indices are computed beside the elements, and have eight bytes
+            largest = max(largest, INDEXED)
         self.width = max(8, 64 // largest)
 
     # ------------------------------------------------------------------ shape

@@ -12,8 +12,9 @@ from offarray.codegen import build, native
 from offarray.codegen import compile as front
 from offarray.codegen.check import InvalidKernel, check
 from offarray.codegen.compile import host_target, supported
+from offarray.codegen.emit import emit
 from offarray.codegen.kernel import INVALID, OVER, Fold, Kernel, Load, Operand, Store, Value
-from offarray.codegen.schedule import UnsupportedKernel
+from offarray.codegen.schedule import UnsupportedKernel, schedule
 
 from .kernels import Array, Builder, ranges
 
@@ -541,6 +542,35 @@ def test_other_processors(features: str) -> None:
         results.append([array.tobytes() for array in (out, sums, place, half)])
     assert results[0] == results[1]
     assert (place == a.argmin(0)).all()
+
+
+@pytest.mark.parametrize("features", [None, *FEATURES])
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("step", [1, 3])
+def test_the_last_lanes_of_every_processor(dtype: str, step: int, features: str | None) -> None:
+    """Copies in place and elsewhere touch no element after the last, whatever accesses the processor has."""
+    for n in (1, 2, 15, 16, 17, 63, 64, 65, 130):
+        a = numbers(n * step, dtype)
+        out, flipped = numpy.zeros((n + 3) * step, dtype), numpy.zeros(n + 3, dtype)
+        out[n * step :] = flipped[n:] = 1
+        k = Builder(n)
+        k.store(out[::step][:n], k.load(a[::step], 0), 0)
+        k.store(flipped[:n], k.load(a[::step], 0), 0)
+        k.run(host_target(features))
+        assert out[::step][:n].tobytes() == flipped[:n].tobytes() == a[::step].tobytes()
+        assert (out[n * step :] == 1).all() and (flipped[n:] == 1).all()
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("dtype", ["u1", "b1", "f2", "i2"])
+def test_no_branch_for_each_lane(dtype: str, features: str) -> None:
+    """Masked accesses that a processor lacks would be written out lane by lane: code for dozens, at each access."""
+    k = Builder(40)
+    k.store(numpy.zeros(40, dtype), k.load(numpy.zeros(40, dtype), 0), 0)
+    kernel = k.kernel()
+    text = emit(kernel, schedule(kernel), host_target(features), "short").text
+    assert "llvm.masked" not in text
+    assert "llvm.masked" in emit(kernel, schedule(kernel), host_target("+avx512f,+avx512bw,+avx2"), "short").text
 
 
 # ---------------------------------------------------------------------- size, errors, caches
