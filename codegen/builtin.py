@@ -128,11 +128,16 @@ def _definition(count: int, method: int) -> _Definition:
 
 def through(count: int, method: int, address: int) -> Callable[..., int]:
     """A builtin of `count` arguments that calls the code at `address`, by the compiled `method`."""
-    make: Any = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    made: Callable[..., int] = make(ctypes.addressof(_definition(count, method)), address, None)
+    made: Callable[..., int] = _new()(ctypes.addressof(_definition(count, method)), address, None)
     return made
+
+
+@cache
+def _new() -> Any:
+    found: Any = ctypes.pythonapi.PyCFunction_NewEx
+    found.restype = ctypes.py_object
+    found.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return found
 
 
 def by_ctypes(count: int, address: int) -> Callable[..., int]:
