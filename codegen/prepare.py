@@ -78,6 +78,8 @@ _final: Any = None
 def later(step: Callable[[], object]) -> None:
     """Do `step` in a thread when no other comes for a while."""
     global _waiting, _last, _final
+    if _leaving:  # no thread may find LLVM's library taken down
+        return
     _postponed.append(step)
     _last = time.monotonic()
     processes = sys.modules.get("multiprocessing.util")

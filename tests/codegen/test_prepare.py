@@ -119,6 +119,15 @@ def test_better_code_is_kept_however_a_process_ends(end: str, tmp_path: Path) ->
         assert json.loads(done.stdout.splitlines()[-1]) == want, end
 
 
+def test_kernels_are_built_after_the_end_too(tmp_path: Path) -> None:
+    before = "import atexit\natexit.register(lambda: (work(), time.sleep(0.1), told()))\n"
+    script = before + HEAD.replace("1e9", "0.01")
+    given = {**os.environ, "OFFARRAY_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=given, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [1, 0]
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core here")
 def test_one_core_makes_good_code_at_once(tmp_path: Path) -> None:
     program = "work(); told(); sys.stdout.flush(); os._exit(0)"
