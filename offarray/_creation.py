@@ -431,8 +431,8 @@ def gather(x: ndarray, indices: list[Any], keep: bool = True) -> Any:
         return NotImplemented
     rest = x._shape[len(picks) :]
     shape = lead + rest
-    if math.prod(shape) <= settings.eager_size and small((x, *picks)):
-        return NotImplemented
+    if math.prod(shape) <= settings.eager_size and (_routine.at_hand((x, *picks)) or small((x, *picks))):
+        return NotImplemented  # what is picked counts, not what it is picked from
     if 0 in shape or 0 in x._shape or len(shape) > 32:
         return NotImplemented
     sources = []

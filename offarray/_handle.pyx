@@ -22,7 +22,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from offarray.fusion.node cimport Base, Node
 from offarray.runtime.buffer cimport Buffer
 from offarray.runtime.freelist cimport keep
-from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, num_of, size_of, spread_of
+from offarray.runtime.layout cimport axes_of, base_of, data_of, descr_of, extents_of, num_of, size_of, spread_of
 
 import numpy
 
@@ -195,6 +195,20 @@ cdef inline bint picks(Handle key):
         return False
     cdef PyObject *a = <PyObject *>key.array
     return axes_of(a) > 0 and num_of(descr_of(a)) <= LAST_INTEGER and size_of(a) <= eager_size
+
+
+cdef bint few(PyObject *a, object key):
+    """Whether an array, or what one of integers or a list picks along its first axis, is small."""
+    cdef Py_ssize_t size = size_of(a), count
+    if size <= eager_size or axes_of(a) == 0:
+        return size <= eager_size
+    if is_handle(key) and ready(<Handle>key) and num_of(descr_of(<PyObject *>(<Handle>key).array)) > 0:  # 0: truths
+        count = size_of(<PyObject *>(<Handle>key).array)
+    elif PyList_CheckExact(key):
+        count = len(<list>key)
+    else:
+        return False
+    return count * (size // extents_of(a)[0]) <= eager_size
 
 
 cdef bint counts(list key):
@@ -579,7 +593,7 @@ cdef class Handle:
                     return fresh(r)
                 if root == <PyObject *>a or root == base_of(<PyObject *>a):
                     return view(r, self)
-            elif size_of(<PyObject *>a) <= eager_size and num_of(descr_of(<PyObject *>a)) != OBJECTS:
+            elif few(<PyObject *>a, key) and num_of(descr_of(<PyObject *>a)) != OBJECTS:
                 if is_handle(key):
                     picked = (<Handle>key).array if picks(<Handle>key) else None
                 else:
@@ -607,7 +621,7 @@ cdef class Handle:
                 if store(self, key, <Handle>value, alone):
                     return
             end_all()
-        if not simple(key) and owned(self) and size_of(<PyObject *>self.array) <= eager_size:
+        if not simple(key) and owned(self) and few(<PyObject *>self.array, key):
             if is_handle(key):
                 picked = (<Handle>key).array if picks(<Handle>key) else None
             else:
