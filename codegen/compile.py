@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 
 import llvmlite
 import numpy
@@ -25,22 +24,21 @@ _lock = threading.Lock()
 _known: dict[tuple[Kernel, Target], Compiled] = {}
 
 
-def _version(folders: Sequence[str]) -> str:
-    """Fingerprint of what code depends on beside kernel and target; files by their times, as Python's own."""
-    files = []
+def _files(folder: str, name: str = "") -> list[tuple[str, int, int]]:
+    """Name, size and time of the files of code in a folder of the package, of those that begin with `name`."""
     try:
-        for folder in folders:
-            with os.scandir(os.path.join(os.path.dirname(__file__), folder)) as entries:
-                found = [(e.name, e.stat()) for e in entries if e.name.endswith(_CODE)]
-            files += sorted((name, status.st_size, status.st_mtime_ns) for name, status in found)
-    except OSError:  # in an archive, whose versions are as these numbers say
-        files = []
-    return disk.digest(llvmlite.__version__, numpy.__version__, repr(files))
+        with os.scandir(os.path.join(os.path.dirname(os.path.dirname(__file__)), folder)) as entries:
+            found = [(e.name, e.stat()) for e in entries if e.name.startswith(name) and e.name.endswith(_CODE)]
+    except OSError:  # in an archive, whose versions are as the packages' numbers say
+        return []
+    return sorted((n, status.st_size, status.st_mtime_ns) for n, status in found)
 
 
 _CODE = (".py", ".so", ".pyd")
-_VERSION = _version(("",))
-PACKAGE = _version(("", "../fusion", "../runtime"))  # of plans and launches too
+# Everything but kernel and target that code depends on; files by their times, as Python's own.
+_VERSION = disk.digest(llvmlite.__version__, numpy.__version__, repr(_files("codegen")))
+# What plans and launches depend on besides.
+PACKAGE = disk.digest(_VERSION, *map(repr, (_files("fusion"), _files("runtime", "program"), _files("", "_evaluate"))))
 
 
 def key_of(kernel: Kernel, target: Target) -> str:

@@ -2,8 +2,8 @@
 
 in: a graph and its key (scan.py) for which there is no recipe (replay.py); out: its recipe, whose kernels codegen finds
 on disk as well.  What stands there is plain numbers and texts, under a digest of all that planning looks at and of the
-files of this package.  Only a process' first graphs are kept, and only when it ends: a program that always has new
-ones writes nothing while it runs.
+files that plan, lower and launch.  Only a process' first graphs are kept, and only when it ends: a program that always
+has new ones writes nothing while it runs.
 """
 
 from __future__ import annotations

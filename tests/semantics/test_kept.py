@@ -18,6 +18,7 @@ import pytest
 
 import offarray as np
 from offarray import _evaluate as pipeline
+from offarray.codegen.compile import _files as compile_files
 from offarray.codegen.compile import host_target
 from offarray.fusion import kept, replay
 from offarray.runtime import cache
@@ -256,6 +257,16 @@ def test_what_planning_depends_on_beside_the_graph_is_in_the_name(
     monkeypatch.setattr(kept, "PACKAGE", "of other files")
     assert names(DIFFERENT["sum"]) != first
     monkeypatch.undo()
+
+
+def test_the_files_that_plan_and_launch_are_looked_at() -> None:
+    for folder, name, some in (
+        ("codegen", "", "kernel schedule emit compile"), ("fusion", "", "plan lower memory order view kept scan stage"),
+        ("runtime", "program", "program"), ("", "_evaluate", "_evaluate"),
+    ):  # fmt: skip
+        found = {file.partition(".")[0] for file, size, time in compile_files(folder, name)}
+        assert set(some.split()) <= found, folder
+    assert compile_files("no such folder") == []
 
 
 WRONG: dict[str, Any] = {
