@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from . import mathlib
+
 KNOWN = ("0.46", "0.47", "0.48", "0.49", "0.50")
 
 _P, _S, _I, _OUT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)
@@ -106,10 +108,7 @@ def load() -> None:
     """Load the library; where that can be done without Python's lock, other threads run on meanwhile."""
     where = os.fsencode(path())
     with _lock:
-        if hasattr(os, "RTLD_NOW"):
-            opener = ctypes.CDLL(None).dlopen
-            opener.restype, opener.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
-            opener(where, os.RTLD_NOW)  # what is wrong with it, `_library` says
+        mathlib.opened(where)
         _library()
 
 

@@ -11,6 +11,7 @@ that runs the same NumPy.
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from typing import Any
 
@@ -107,13 +108,27 @@ def _library(name: str | None) -> Any:
         return None
 
 
+def opened(path: bytes) -> None:
+    """Have a library in memory, where that can be done without Python's lock; what is wrong with it, its user meets."""
+    if hasattr(os, "RTLD_NOW"):
+        opener = ctypes.CDLL(None).dlopen
+        opener.restype, opener.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
+        opener(path, os.RTLD_NOW)
+
+
+def load() -> None:
+    """Have the vector functions in memory."""
+    opened(b"libmvec.so.1")
+
+
 @cache
 def symbol(name: str) -> int:
     """Address of a C library function in this process, 0 if there is none."""
-    for place in _LIBRARIES:
+    places = (None, "libmvec.so.1", *_LIBRARIES[1:]) if name.startswith("_ZGV") else _LIBRARIES
+    for place in places:
         found = getattr(_library(place), name, None)
         if found is not None:
-            return ctypes.cast(found, ctypes.c_void_p).value or 0
+            return ctypes.c_size_t.from_address(ctypes.addressof(found)).value
     return 0
 
 

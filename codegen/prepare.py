@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..runtime import cache, pool, threads, trace
-from . import host, llvm, ready
+from . import host, llvm, mathlib, ready
 
 _under_way: list[_thread.LockType] = []  # held while their threads run
 _leaving = False
@@ -217,9 +217,9 @@ def imported() -> None:
         if ready.here():
             host.methods()
         if not cache.lately():
-            background((pool.stock,))
+            background((pool.stock, mathlib.load))
             return
-    _load(pool.stock, llvm.load, _module, *(() if host.known() else (_emitter,)))
+    _load(pool.stock, mathlib.load, llvm.load, _module, *(() if host.known() else (_emitter,)))
 
 
 def missed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from offarray.codegen import host, image, prepare, ready
+from offarray.codegen import host, image, mathlib, prepare, ready
 from offarray.codegen.compile import host_target
 from offarray.runtime import cache
 from offarray.runtime.config import config
@@ -152,6 +153,15 @@ def test_lately_is_when_something_was_stored(tmp_path: Path) -> None:
         assert cache.lately()
         with config(cache=False):
             assert not cache.lately()
+
+
+def test_libraries_that_are_missing_are_their_users_matter() -> None:
+    mathlib.opened(b"there is no such library")
+    mathlib.load()
+    for name in ("_ZGVdN4v_exp", "_ZGVbN2v_cos", "_ZGVno", "malloc", "no such function"):
+        place = next((p for p in map(mathlib._library, mathlib._LIBRARIES) if getattr(p, name, None)), None)
+        want = 0 if place is None else ctypes.cast(getattr(place, name), ctypes.c_void_p).value
+        assert mathlib.symbol(name) == want
 
 
 def test_the_small_module_is_sound() -> None:
