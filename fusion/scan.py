@@ -102,13 +102,14 @@ def key_of(graph: Graph, place: str) -> Key | None:
         if buffer is None or id(buffer) in buffers:
             return None
         buffers.add(id(buffer))
+        shared = buffer.shared  # such memory is written where it is
         free = (
             found - used - node.taped <= _BASE
-            and not buffer.shared
+            and not shared
             and buffer.writeable
             and buffer.nbytes == node.nbytes
         )
-        parts += (free, node.kind == UPDATE, buffer.nbytes)
+        parts += (free, (node.kind == UPDATE) + 2 * shared, buffer.nbytes)
     return tuple(parts)
 
 

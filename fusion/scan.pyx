@@ -184,7 +184,7 @@ cpdef object key_of(Graph graph, object place):
     cdef Buffer buffer, other
     cdef Py_ssize_t n, m, count = PyList_GET_SIZE(graph.leaves)
     cdef long long found
-    cdef bint free
+    cdef bint free, shared
     put(words, PyList_GET_SIZE(graph.order))
     for n in range(PyList_GET_SIZE(graph.order)):
         o = PyList_GET_ITEM(graph.order, n)
@@ -207,12 +207,13 @@ cpdef object key_of(Graph graph, object place):
         for m in range(n):
             if (<Node>PyList_GET_ITEM(graph.leaves, m)).buffer is buffer:
                 return None
+        shared = buffer.foreign or (buffer._export is not None and buffer.shared)  # written where it is
         free = (
-            found - node.taped <= 0 and not buffer.foreign and (buffer._export is None or not buffer.shared)
+            found - node.taped <= 0 and not shared
             and (buffer._pooled or buffer.writeable) and buffer.nbytes == node.nbytes
         )
         put(words, free)
-        put(words, node.kind == UPDATE)
+        put(words, (node.kind == UPDATE) + 2 * shared)
         put(words, buffer.nbytes)
     return PyBytes_FromStringAndSize(<char *>words.at, words.count * sizeof(long long))
 

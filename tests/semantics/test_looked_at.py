@@ -99,3 +99,24 @@ def test_read_only_is_said_first(write: str, how: str, setting: Callable[[], Any
 
     with setting():
         twice.same(body)
+
+
+@pytest.mark.parametrize(
+    "write", ("x[:, 2:] = x[:, 1:-1]", "x[1:] += x[:-1]", "x[:-1] = y[1:] * x[1:]", "x[:, 0] = x[:, 1] + y[0, 0]")
+)
+def test_what_is_looked_at_later_stays_where_it_is(write: str, setting: Callable[[], Any]) -> None:
+    """A write that was planned for memory that nobody else saw is planned anew where somebody does, and back."""
+
+    def body(np: Any) -> Any:
+        x = np.array([[float((5 * r + 3 * c) % 13) for c in range(11)] for r in range(12)])
+        names, kept = {"x": x, "y": x * 0.25}, []
+        for k in range(6):
+            exec(write, names)
+            if k in (1, 4):
+                kept.append(numpy.asarray(x))  # its own memory, also after the next writes
+            if k == 3:
+                kept.clear()
+        return [numpy.array(a) for a in (x, *kept)]
+
+    with setting():
+        twice.same(body)
