@@ -4,7 +4,7 @@
 
 Each figure is the median of fresh processes, whose modules Python has compiled before.  The clock starts after the
 import, and on a device after its context and the arrays are there; nothing has been evaluated before.  *cold*: nothing
-on disk.  *new*: other kernels are on disk.  *from disk*: by another process with the same cache.
+on disk.  *new*: other kernels are on disk, since just before.  *from disk*: by another process with the same cache.
 *again*: the same expression in the same process.  *other sizes*: milliseconds and builds (code generated, or loaded) of
 the same expression for other extents, alignments and scalars.  *plan*: planning and lowering 500 nodes, and their
 replay.
