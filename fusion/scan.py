@@ -103,16 +103,14 @@ def key_of(graph: Graph, place: str) -> Key | None:
             return None
         buffers.add(id(buffer))
         shared = buffer.shared  # such memory is written where it is
-        free = (
-            found - used - node.taped <= _BASE
-            and not shared
-            and buffer.writeable
-            and buffer.nbytes == node.nbytes
-        )
+        free = found - used - node.taped <= _BASE and not shared and buffer.writeable and buffer.nbytes == node.nbytes
         parts += (free, (node.kind == UPDATE) + 2 * shared, buffer.nbytes)
     return tuple(parts)
 
 
+MEMORY = 3  # parts of the key that tell of a leaf's memory
+
+
 def decided(graph: Graph, key: Any) -> str:
     """What the key says beside the nodes: how memory may be used, and who is alive."""
-    return repr(key[-2 - 3 * len(graph.leaves) :])
+    return repr(key[-2 - MEMORY * len(graph.leaves) :])

@@ -29,6 +29,7 @@ cdef enum:
     NUMBER = 1
     TUPLE = 2
     OBJECT = 3
+    MEMORY = 3  # words of the key that tell of a leaf's memory
 
 cdef int CONST = nodes.CONST, PENDING = nodes.PENDING, READY = nodes.READY, UPDATE = nodes.UPDATE
 cdef object places = set()  # names of devices that keys hold, for good
@@ -272,5 +273,5 @@ cdef bint sole(Node former, Node update, Node spare, long long held) except -1:
 
 def decided(Graph graph, bytes key):
     """What the key says beside the nodes: how memory may be used, and who is alive."""
-    cdef Py_ssize_t memory = len(key) - 8 * (1 + 3 * len(graph.leaves)), place = memory - 8
+    cdef Py_ssize_t memory = len(key) - 8 * (1 + MEMORY * len(graph.leaves)), place = memory - 8
     return key[place - 8 * len(graph.order) : place] + key[memory:]

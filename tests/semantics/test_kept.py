@@ -209,6 +209,13 @@ def _named(a: Any, b: Any) -> Any:
     return d if c is not None else None
 
 
+def _seen(a: Any, b: Any) -> Any:
+    seen = numpy.asarray(a)
+    made = a * 2.0 + b
+    np.evaluate(made)
+    return made if seen is not None else None
+
+
 def _quiet(a: Any, b: Any) -> Any:
     with numpy.errstate(all="ignore"):
         return a * 2.0 + b
@@ -245,6 +252,7 @@ def test_every_difference_has_a_name_of_its_own(names: Callable[[Make], list[str
         assert name and name not in found, f"{what} is taken for {found.get(name)}"
         found[name] = what
         assert names(make)[-1] == name, f"{what} has another name when it is seen again"
+    assert names(_seen)[0] not in found, "memory that is seen from outside"
     owned, named = names(_owned)[1], names(_named)[1]
     assert owned and named and owned != named, "memory that may be taken over"
     assert names(lambda a, b: a * 3.0 + b) == names(DIFFERENT["sum"]), "values of scalars are filled in"
