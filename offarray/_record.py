@@ -15,7 +15,7 @@ import numpy
 from . import _errstate, _evaluate
 from ._array import HOST, make, ndarray
 from ._memory import warns
-from ._site import here
+from ._site import here, number
 from ._site import text as site_text
 from ._voice import speak
 from .fusion import tape
@@ -426,10 +426,25 @@ def _is_read(base: Base, update: Node) -> bool:
     return pending_readers(base, update, tape.taped())
 
 
-def _keep(base: Base, update: Node) -> None:
-    """Have values that `update` is made of, and that may be asked for when it has overwritten the base, kept."""
-    for node in lasting(base, update, tape.taped()):
+def _keep(base: Base, update: Node) -> bool:
+    """Have values that `update` is made of, and that may be asked for when it has overwritten the base, kept.
+
+    Where they are those of the statement itself, they are most likely dead when it is done, and are not kept: gives
+    whether the old memory has to be, for the case that they are not.
+    """
+    found = lasting(base, update, tape.taped())
+    if all(_together(node.site, update.site) for node in found):
+        return bool(found)
+    for node in found:
         node.demanded += 1
+    return False
+
+
+def _together(site: Any, other: Any) -> bool:
+    """Whether two sites are on one line."""
+    if site is None or other is None:
+        return site is other
+    return site[0] is other[0] and number(*site[:2]) == number(*other[:2])
 
 
 def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
@@ -439,10 +454,11 @@ def _update(x: ndarray, value: Node, view: View, site: Any) -> None:
     with _evaluate.lock:
         update = Node(UPDATE, "in place", x._dtype, view.shape, (base.node, value), view, 0, site)
         del value
+        passing = False
         if _is_read(base, update) or lasting(base, update, tape.taped()):
             tape.compact(thorough=True)  # values that died since an evaluation are no readers
-            _keep(base, update)
-        if _is_read(base, update):
+            passing = _keep(base, update)
+        if passing or _is_read(base, update):
             most = 2 * update.nbytes >= base.node.nbytes
             if most and not (base.node.buffer and base.node.buffer.shared):
                 update.op = "rename"

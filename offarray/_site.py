@@ -50,12 +50,15 @@ def line(site: Site | None) -> Line:
     if site is None:
         return Line("<unknown>", 0, "<unknown>", {})
     code, offset, module, namespace = site
-    lineno = code.co_firstlineno
-    for start, end, number in code.co_lines():
+    return Line(code.co_filename, number(code, offset), module, namespace.setdefault("__warningregistry__", {}))
+
+
+def number(code: CodeType, offset: int) -> int:
+    """The number of the line that an instruction belongs to."""
+    for start, end, found in code.co_lines():
         if start <= offset < end:
-            lineno = number or lineno
-            break
-    return Line(code.co_filename, lineno, module, namespace.setdefault("__warningregistry__", {}))
+            return found or code.co_firstlineno
+    return code.co_firstlineno
 
 
 def text(site: Site | None) -> str:
