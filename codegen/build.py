@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..runtime import trace
 from ..runtime.config import settings
 from ..runtime.target import Target
 from . import host
@@ -31,6 +32,10 @@ def maker(kernel: Kernel, plan: Plan, target: Target, name: str, exact: bool, wr
     module = emit(kernel, plan, target, name, exact, writes)
 
     def make(level: int) -> bytes:
+        if settings.debug >= 4 and level == host.OPT:
+            trace.log(4, f"LLVM IR of {name}\n{module.text}")
+            if settings.debug >= 7:
+                trace.log(7, f"assembly of {name}\n{host.assembly(module.text, target)}")
         return host.pack(host.build(module.text, target, bool(settings.check), level), module.externs)
 
     return make

@@ -15,6 +15,7 @@ from functools import partial
 
 from ..runtime import cache as disk
 from ..runtime import threads, trace
+from ..runtime.config import settings
 from ..runtime.target import Compiled, Target
 from . import crew, host, image, prepare, ready
 from .abi import layout
@@ -70,7 +71,7 @@ class Build:
 
     def functions(self) -> host.Functions:
         """The callables `body` and `finish`."""
-        if self.code is not None:
+        if self.code is not None and settings.debug < 4:  # else its text is asked for
             try:
                 made = host.callables(self.code, self.name, self.facts.finish)
                 trace.count("cache_hits")
@@ -82,7 +83,7 @@ class Build:
         kernel = self.kernel()
         make = maker(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
         trace.count("compiles")
-        if host.QUICK < host.OPT and ready.here() and image.loadable() and prepare.spare():
+        if host.QUICK < host.OPT and settings.debug < 4 and ready.here() and image.loadable() and prepare.spare():
             try:
                 made, improve = host.passing(make(host.QUICK), self.name, self.facts.finish)
             except image.Refused as error:

@@ -195,6 +195,8 @@ def ptx(text: str, arch: str) -> str:
             found = _machine(arch).emit(module_of(text, arch), assembly=True).decode()
         except llvm.LLVMError as error:
             raise CompileError(f"LLVM refuses a device kernel: {error}") from error
+    trace.log(4, f"LLVM IR\n{text}")
+    trace.log(7, f"PTX\n{found}")
     missing = re.findall(r"^\s*\.extern \.func.*?(\w+)\s*$", found, re.MULTILINE)
     if missing:
         raise CompileError(f"device code calls {', '.join(missing)}, which no library holds")

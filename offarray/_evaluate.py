@@ -18,7 +18,7 @@ from .codegen.kernel import text
 from .fusion import kept, replay, tape
 from .fusion.lower import Lowered, Pointer, lower
 from .fusion.memory import Lifetimes, Liveness, Outputs, referred
-from .fusion.node import CONSUMED, FAILED, PENDING, READY, RUNNING, UPDATE, Node, commit, renew
+from .fusion.node import CONST, CONSUMED, FAILED, PENDING, READ, READY, RUNNING, UPDATE, Node, commit, renew
 from .fusion.plan import Plan, Step, pending_order, plan
 from .runtime import late, placement, trace
 from .runtime.buffer import Buffer, allocate, settle, unsettled
@@ -59,6 +59,7 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
         if wanted:
             trace.counters["evaluations"] += 1
             consumed: list[Node] = []
+            kernels = trace.counters["kernels"]
             try:
                 order: list[Node] = []
                 for some, place in _place.groups(wanted, looked):
@@ -66,6 +67,8 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
                     order = order + part if order else part
             except (CompileError, DeviceError, MemoryLimitError) as error:
                 order = _on_host(error, roots, wanted, faults, consumed)
+            if settings.debug:
+                _tell(order, trace.counters["kernels"] - kernels)
             tape.passed(order)
             if unsettled:
                 settle()
@@ -75,6 +78,12 @@ def evaluate(roots: Sequence[Node], looked: bool = False) -> None:
         _errstate.report(faults)
     if late.used:
         late.check(not late.allowed)
+
+
+def _tell(order: list[Node], kernels: int) -> None:
+    """What an evaluation came to, and the line that asked for it."""
+    operations = sum(node.kind not in (CONST, READ) for node in order)
+    trace.log(1, f"evaluation of {operations} operations by {kernels} kernels at {line(here())}")
 
 
 Broken = CompileError | DeviceError | MemoryLimitError  # what a device may raise
@@ -247,8 +256,20 @@ def _plan(
     for cut in done.cuts:
         trace.emit("cut", cut.node.site, reason=cut.reason, op=cut.node.op)
         trace.log(3, f"cut {cut.node!r}: {cut.reason}")
+    if settings.debug >= 3:
+        _tell_plan(done)
     for position, step in enumerate(done.steps):
         faults += _step(step, done, lifetimes, position, consumed, recorder, aim)
+
+
+def _tell_plan(done: Plan) -> None:
+    """What is fused, and of which operations the graph is made."""
+    from ._explain import graph, told  # asks for evaluations itself
+
+    for number, step in enumerate(done.steps, 1):
+        trace.log(3, "\n".join(told(number, step, done)))
+    if settings.debug >= 5:
+        trace.log(5, "graph\n  " + "\n  ".join(graph(done.order)))
 
 
 def _step(

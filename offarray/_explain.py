@@ -58,7 +58,7 @@ def explain(*arrays: Any) -> str:
         done = plan(wanted, liveness.order, liveness.live)
     steps = [step for step in done.steps if 0 not in step.shape]
     parts = [f"{len(steps)} kernel{'s' if len(steps) != 1 else ''}"]
-    parts += ["\n".join(_told(number, step, done)) for number, step in enumerate(steps, 1)]
+    parts += ["\n".join(told(number, step, done)) for number, step in enumerate(steps, 1)]
     return "\n\n".join(parts)
 
 
@@ -88,7 +88,8 @@ def _bytes(nodes: list[Node]) -> int:
     return sum(node.arg.nbytes if isinstance(node.arg, numpy.ndarray) else node.nbytes for node in nodes)
 
 
-def _told(number: int, step: Step, done: Plan) -> list[str]:
+def told(number: int, step: Step, done: Plan) -> list[str]:
+    """Lines on one kernel of a plan: what it runs over, reads and writes, why it ends, and what it fuses."""
     members, read = _inside(step, done)
     over = max((node.shape for node in members), key=math.prod)
     lines = [f"kernel {number} over {'x'.join(map(str, over)) or 'one element'}"]
@@ -107,6 +108,19 @@ def _told(number: int, step: Step, done: Plan) -> list[str]:
     shown = [f"  {place}: {', '.join(names)}" for place, names in places.items()]
     more = len(shown) - _LINES
     return lines + shown[:_LINES] + ([f"  ... and {more} more lines"] if more > 0 else [])
+
+
+def graph(order: list[Node]) -> list[str]:
+    """Lines on pending nodes, one for each: its number, what it is, and where its operands come from."""
+    number = {id(node): f"n{n}" for n, node in enumerate(order)}
+    found = []
+    for n, node in enumerate(order):
+        if node.kind == CONST:
+            found.append(f"n{n} = {node.dtype.name} {node.arg}")
+            continue
+        operands = ", ".join(number.get(id(source)) or f"memory {_array(source)}" for source in node.src)
+        found.append(f"n{n} = {_name(node)}({operands}) {_array(node)} at {_where(node)}")
+    return found
 
 
 def _name(node: Node) -> str:

@@ -62,7 +62,7 @@ def _block(int bit, bint value):
 
 
 watch("check", lambda value: _block(1, value != 0))
-watch("debug", lambda value: _block(2, value >= 2))
+watch("debug", lambda value: _block(2, value != 0))
 watch("device", lambda value: _block(4, value not in ("auto", "cpu")))
 
 
