@@ -58,8 +58,9 @@ class Build:
         self.name = "k" + key[:24] + key[64:]  # what follows the hash tells kernels of one origin apart
         self.code: bytes | None = None
         stored = _stored(key)
+        self.quick = False  # whether the code is what was made first
         if stored is not None:
-            self.facts, self.code = stored
+            self.facts, self.code, self.quick = stored
             return
         prepare.missed()
         from .build import facts_of  # the code generator
@@ -73,41 +74,59 @@ class Build:
         """The callables `body` and `finish`."""
         if self.code is not None and settings.debug < 4:  # else its text is asked for
             try:
-                made = host.callables(self.code, self.name, self.facts.finish)
+                made = self._quickly(self.code) if self.quick else self._callables(self.code)
                 trace.count("cache_hits")
                 return made
-            except (LookupError, EOFError, TypeError, ValueError) as error:
+            except (image.Refused, LookupError, EOFError, TypeError, ValueError) as error:
                 trace.log(1, f"code from disk is made anew: {error}")  # another C library, or another system
+        make = self._maker()
+        trace.count("compiles")
+        if _passes() and settings.debug < 4:
+            code = make(host.QUICK)
+            try:
+                made = self._quickly(code, make)
+            except image.Refused as error:
+                trace.log(1, f"LLVM's linker loads all code: {error}")
+            else:  # kept at once: the process may end before it has better code
+                disk.store(self.key, marshal.dumps((tuple(self.facts), code, True), 2))
+                return made
+        return self._callables(self._better(make))
+
+    def _maker(self) -> Callable[[int], bytes]:
         from .build import maker
 
         kernel = self.kernel()
-        make = maker(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
-        trace.count("compiles")
-        if host.QUICK < host.OPT and settings.debug < 4 and ready.here() and image.loadable() and prepare.spare():
-            try:
-                made, improve = host.passing(make(host.QUICK), self.name, self.facts.finish)
-            except image.Refused as error:
-                trace.log(1, f"LLVM's linker loads all code: {error}")
-            else:
-                prepare.later(lambda: improve(self._better(make)))
-                return made
-        return host.callables(self._better(make), self.name, self.facts.finish)
+        return maker(kernel, self._plan(kernel), self.target, self.name, self.exact, self.writes)
+
+    def _callables(self, code: bytes) -> host.Functions:
+        return host.callables(code, self.name, self.facts.finish)
+
+    def _quickly(self, code: bytes, make: Callable[[int], bytes] | None = None) -> host.Functions:
+        """Functions that run code made quickly until a thread has made better."""
+        made, improve = host.passing(code, self.name, self.facts.finish)
+        prepare.later(lambda: improve(self._better(make or self._maker())))
+        return made
 
     def _better(self, make: Callable[[int], bytes]) -> bytes:
-        """The code that is kept."""
+        """The code that stays."""
         code = make(host.OPT)
         disk.store(self.key, marshal.dumps((tuple(self.facts), code), 2))
         return code
 
 
-def _stored(key: str) -> tuple[Facts, bytes | None] | None:
-    """What is on disk of a kernel."""
+def _passes() -> bool:
+    """Whether kernels begin with code that is made quickly, while a thread makes better."""
+    return host.QUICK < host.OPT and ready.here() and image.loadable() and prepare.spare()
+
+
+def _stored(key: str) -> tuple[Facts, bytes | None, bool] | None:
+    """What is on disk of a kernel, and whether its code was made quickly; None where such code does not do."""
     found = disk.load(key, counted=False)
     if found is None:
         return None
     try:
-        facts, code = marshal.loads(found)
-        return Facts(*facts), code
+        facts, code, *quick = marshal.loads(found)
+        return None if quick and not _passes() else (Facts(*facts), code, bool(quick))
     except (EOFError, TypeError, ValueError):
         trace.log(1, f"code cache: {key} holds something else")
         return None

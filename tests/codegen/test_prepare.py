@@ -120,6 +120,22 @@ def test_better_code_is_kept_however_a_process_ends(end: str, tmp_path: Path) ->
         assert json.loads(done.stdout.splitlines()[-1]) == want, end
 
 
+def test_a_process_that_leaves_at_once_keeps_the_code_that_it_had(tmp_path: Path) -> None:
+    """The next one begins with it, and makes the better code that the first had no time for."""
+    given = {**os.environ, "OFFARRAY_CACHE_DIR": str(tmp_path)}
+    head = HEAD + "from offarray.fusion import kept\nkept.LIMIT = 0  # code alone is on disk\n"
+    leave = "work(); told(); sys.stdout.flush(); os._exit(0)"
+    sizes = []
+    for program, want in ((leave, [1, 0]), (leave, [0, 1]), ("work(); told()", [0, 1]), ("work(); told()", [0, 1])):
+        done = subprocess.run(
+            [sys.executable, "-c", head + program], env=given, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1]) == want
+        sizes.append(sorted(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()))
+    assert sizes[0] == sizes[1] and sizes[2] != sizes[1] and sizes[3] == sizes[2]  # replaced once, at an ordinary end
+
+
 def test_kernels_are_built_after_the_end_too(tmp_path: Path) -> None:
     before = "import atexit\natexit.register(lambda: (work(), time.sleep(0.1), told()))\n"
     script = before + HEAD.replace("1e9", "0.01")
