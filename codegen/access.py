@@ -8,7 +8,7 @@ from .follow import run
 from .frame import Frame, begin, branch, lanes_of, parts, phi, repeat, whole
 from .kernel import STRIDED, UNIT, Kernel, Load
 from .partial import Count
-from .text import PARTS, SCALARS, SIZES, Code, Reg, mask, mtype, vtype
+from .text import PARTS, SCALARS, SIZES, Code, Reg, cut, mask, mtype, vtype
 
 LINE = 64  # bytes of a cache line
 GATHERED = 32  # the same where an index picks items
@@ -273,12 +273,12 @@ class Memory:
         return code.from_byte(value) if dtype == "b1" else value
 
     def _masks(self, type: str) -> bool:
-        return partial.masks(self.code.target.features, type[1:-1].split(" x ")[1])
+        return partial.masks(self.code.target.features, cut(type)[1])
 
     def _masked_load(self, type: str, where: str, mask: Count) -> str:
         if not self._masks(type):
             return partial.load(self.code, type, where, mask.left)
-        lanes = type[1:-1].split(" x ")[0]
+        lanes = cut(type)[0]
         arguments = (("ptr", where), ("i32", "1"), (f"<{lanes} x i1>", str(mask)), (type, "zeroinitializer"))
         return self.code.call(type, f"llvm.masked.load.{_suffix(type)}.p0", *arguments)
 
@@ -297,8 +297,7 @@ class Memory:
         if not self._masks(type):
             partial.store(code, type, where, select.left, value)
             return
-        mask_type = f"<{lanes} x i1>"
-        name = f"llvm.masked.store.{_suffix(type)}.p0"
+        mask_type, name = f"<{lanes} x i1>", f"llvm.masked.store.{_suffix(type)}.p0"
         code.declare(f"declare void @{name}({type}, ptr, i32, {mask_type})")
         code.add(f"call void @{name}({type} {value}, ptr {where}, i32 1, {mask_type} {select})")
 
@@ -350,5 +349,5 @@ def _count(frame: Frame) -> str:
 
 def _suffix(type: str) -> str:
     """An intrinsic's name for a vector type: "v8f64"."""
-    count, scalar = type[1:-1].split(" x ")
+    count, scalar = cut(type)
     return f"v{count}" + {"half": "f16", "float": "f32", "double": "f64"}.get(scalar, scalar)

@@ -7,7 +7,7 @@ access, which takes seconds to compile.
 
 from __future__ import annotations
 
-from .text import Code
+from .text import Code, cut
 
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8}
 
@@ -73,12 +73,12 @@ def store(code: Code, type: str, where: str, count: str, value: str, offsets: st
 
 
 def _far(type: str) -> str:
-    return f"<{type[1:-1].split(' x ')[0]} x i64>"
+    return f"<{cut(type)[0]} x i64>"
 
 
 def _function(code: Code, what: str, type: str, far: bool) -> str:
     """Have the loop in the module; gives its name."""
-    lanes, scalar = type[1:-1].split(" x ")
+    lanes, scalar = cut(type)
     name = f"{what}.{'some' if far else 'first'}.v{lanes}{scalar}"
     parameters = "ptr %where" + (f", {_far(type)} %offsets" if far else "")
     loads = what == "load"

@@ -34,6 +34,12 @@ def mtype(dtype: str, lanes: int) -> str:
     return vtype("u1" if dtype == "b1" else dtype, lanes)
 
 
+def cut(type: str) -> tuple[str, str]:
+    """Lanes and scalar type of a vector type."""
+    lanes, scalar = type[1:-1].split(" x ")
+    return lanes, scalar
+
+
 def literal(dtype: str, value: float) -> str:
     """Constant of one lane."""
     if dtype == "b1":

@@ -12,7 +12,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 from offarray.fusion.node cimport Node
-from offarray.runtime.buffer cimport Buffer
+from offarray.runtime.buffer cimport Buffer, seen
 
 from sys import intern
 
@@ -208,7 +208,7 @@ cpdef object key_of(Graph graph, object place):
         for m in range(n):
             if (<Node>PyList_GET_ITEM(graph.leaves, m)).buffer is buffer:
                 return None
-        shared = buffer.foreign or (buffer._export is not None and buffer.shared)  # written where it is
+        shared = seen(buffer)  # such memory is written where it is
         free = (
             found - node.taped <= 0 and not shared
             and (buffer._pooled or buffer.writeable) and buffer.nbytes == node.nbytes

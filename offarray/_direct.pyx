@@ -19,7 +19,7 @@ from offarray._handle cimport HOSTED, Handle, make
 from offarray.fusion.node cimport Base, Node
 from offarray.fusion.scan cimport sole
 from offarray.fusion.tape cimport add, due
-from offarray.runtime.buffer cimport Buffer
+from offarray.runtime.buffer cimport Buffer, seen
 from offarray.runtime.freelist cimport keep
 from offarray.runtime.layout cimport axes_of, data_of, num_of
 from offarray.runtime.layout cimport size_of as elements_of
@@ -310,11 +310,6 @@ cdef Node constant(object value, object dtype):
     node.arg = (<tuple>kept)[2]
     node.serial = next(serials)
     return node
-
-
-cdef inline bint seen(Buffer buffer):
-    """Whether somebody outside looks at the memory."""
-    return buffer.foreign or (buffer._export is not None and buffer.shared)
 
 
 cdef inline Node source(Node node, object value, object dtype):

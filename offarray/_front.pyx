@@ -200,7 +200,7 @@ cdef object call_front(PyObject *callable, PyObject **args, size_t flagged, PyOb
         first = 1
         real[0] = args[0]
     x = <Handle>args[first]
-    if not ready(x) or (me.writes and x.mark != HOSTED and not handles.kept_alone(x)):
+    if not ready(x) or (me.writes and not handles.owned(x)):
         return slow(me, args, count, flagged, names)
     real[first] = a = <PyObject *>x.array
     room = eager_size - size_of(a)

@@ -40,6 +40,7 @@ cdef Out record_into
 cdef Named record_named
 cdef Write write_item
 cdef Alone kept_alone
+cdef bint owned(Handle x)
 cdef PyObject *spare  # a handle that is being written into another, and that nobody can ask for afterwards; or NULL
 cdef Find find_table
 

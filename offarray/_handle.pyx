@@ -223,6 +223,8 @@ cdef object plain_key(object key):
     """An index with lists of integers or small arrays at hand, as NumPy takes it; None for any other."""
     cdef list items
     cdef bint fancy = False
+    if is_handle(key):
+        return (<Handle>key).array if picks(<Handle>key) else None
     if PyList_CheckExact(key):
         return key if counts(<list>key) else None
     if not PyTuple_CheckExact(key):
@@ -324,7 +326,7 @@ cdef inline bint shown(Handle x):
     )
 
 
-cdef inline bint owned(Handle x):
+cdef bint owned(Handle x):
     """Whether an array shows the value of memory that nothing pending reads and nobody else sees."""
     return x.mark == HOSTED or (x.mark > 0 and kept_alone(x))
 
@@ -594,10 +596,7 @@ cdef class Handle:
                 if root == <PyObject *>a or root == base_of(<PyObject *>a):
                     return view(r, self)
             elif few(<PyObject *>a, key) and num_of(descr_of(<PyObject *>a)) != OBJECTS:
-                if is_handle(key):
-                    picked = (<Handle>key).array if picks(<Handle>key) else None
-                else:
-                    picked = plain_key(key)
+                picked = plain_key(key)
                 if picked is not None:
                     r = PyObject_GetItem(a, picked)
                     if <PyObject *>Py_TYPE(r) != array_class:
@@ -622,10 +621,7 @@ cdef class Handle:
                     return
             end_all()
         if not simple(key) and owned(self) and few(<PyObject *>self.array, key):
-            if is_handle(key):
-                picked = (<Handle>key).array if picks(<Handle>key) else None
-            else:
-                picked = plain_key(key)
+            picked = plain_key(key)
             if picked is None:
                 pass
             elif is_scalar(value):

@@ -815,16 +815,11 @@ cdef inline void reach(PyObject *a, Py_ssize_t width, long long *low, long long 
         high[0] += (dims_of(a)[n] - 1) * steps_of(a)[n]
 
 
-cdef bint private(Handle x):
-    """Whether the memory of an array may be written at once: nothing that is recorded reads it, nobody else sees it."""
-    return x.mark == HOSTED or kept_alone(x)
-
-
 cdef bint store(Handle x, object key, Handle value, bint alone) except -1:
     """`x[key] = value` of a value that waits, by one kernel; false where it is to be done otherwise."""
     if value.spot:
         used(value.spot, STORED)
-    if not alone or not private(x) or not flags_of(<PyObject *>x.array) & WRITEABLE:
+    if not alone or not handles.owned(x) or not flags_of(<PyObject *>x.array) & WRITEABLE:
         return False
     t = PyObject_GetItem(x.array, key)
     return write(t, value)
@@ -925,7 +920,7 @@ cdef bint store_into(int n, Handle x, object y) except -1:
     """`x op= y` of a value that waits."""
     cdef object t = operators[n], made
     cdef Handle value
-    if t is None or not private(x) or not plain(x):
+    if t is None or not handles.owned(x) or not plain(x):
         return False
     made = wait_for(<Table>t, x, y, 2)
     if made is None:

@@ -5,3 +5,8 @@ cdef class Buffer:
     cdef public long long address, nbytes
     cdef public bint foreign, _pooled
     cdef object __weakref__
+
+
+cdef inline bint seen(Buffer buffer):
+    """Whether somebody outside looks at the memory: `buffer.shared`, asked where it may be."""
+    return buffer.foreign or (buffer._export is not None and buffer.shared)
